@@ -1,0 +1,323 @@
+"""One benchmark run from its configuration to its report."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spear_ray import __version__
+from spear_ray.config import BenchConfig, as_dict, config_hash
+from spear_ray.dialogue import Dialogue, Score
+from spear_ray.errors import ClusterError, PrerequisiteError
+from spear_ray.ledger import Ledger, missing_rows
+from spear_ray.scorers import Scorer, scorer_type
+from spear_ray.store import Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+
+    from spear_ray.leaderboard.board import Board
+    from spear_ray.sources import Item, Shard, Source
+
+PACKAGES = ("ray", "torch", "silero-vad", "onnxruntime", "numpy", "pyarrow", "soundfile", "soxr", "s3fs")
+RESULTS = ("leaderboard.csv", "benchmark.csv", "report.html")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run left behind.
+
+    Args:
+        board: the system-level values.
+        files: where the results are, by name.
+        counts: rows by `<scorer>.<status>[.<code>]`.
+    """
+
+    board: Board
+    files: Mapping[str, str]
+    counts: Mapping[str, int]
+
+    @property
+    def exit_code(self) -> int:
+        """0 where no row is in error, else 1."""
+        return int(any(key.split(".")[1] == "error" for key in self.counts))
+
+
+class Unavailable(Scorer[Any]):
+    """Stands in for a scorer that cannot run here: each row is skipped and says what is missing."""
+
+    def __init__(self, scorer: Scorer[Any], reason: PrerequisiteError) -> None:
+        super().__init__(scorer.config)
+        self.reason = reason
+        self._identity = {**scorer.identity, "missing": reason.code}
+        self.__dict__.update(name=scorer.name, version=scorer.version, metrics=scorer.metrics)
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Differs from the real scorer's: its rows are scored when it can run."""
+        return self._identity
+
+    def measure(self, batch: Sequence[Dialogue]) -> list[Score]:
+        """One skipped row each."""
+        return [self.skipped(dialogue, self.reason.code, str(self.reason)) for dialogue in batch]
+
+    def rows(self, items: Sequence[Item]) -> list[Score]:
+        """Skipped rows without reading any audio."""
+        return self.measure([Dialogue(**item._asdict()) for item in items])
+
+
+def make_scorers(config: BenchConfig, explicit: bool) -> list[Scorer[Any]]:
+    """The configured scorers; one that lacks something is replaced by `Unavailable`.
+
+    Args:
+        config: the run's configuration.
+        explicit: the user named the scorers: then a missing prerequisite stops the run.
+
+    Raises:
+        PrerequisiteError: `explicit`, and something is missing.
+    """
+    made: list[Scorer[Any]] = []
+    for name in config.scorers:
+        scorer = scorer_type(name)(getattr(config.scorer, name))
+        reason = scorer.missing()
+        if reason is not None and explicit:
+            raise reason
+        made.append(scorer if reason is None else Unavailable(scorer, reason))
+    return made
+
+
+def run(config: BenchConfig, console: Console, words: Sequence[str] = (), explicit: bool = False) -> Outcome:
+    """Score what is left to do, then write leaderboard.csv, benchmark.csv, report.html and run.json.
+
+    Args:
+        config: the run's configuration.
+        console: where progress goes.
+        words: the user's own words, kept in run.json.
+        explicit: see `make_scorers`.
+
+    Raises:
+        RequestError: nothing was started (exit 2).
+        InfrastructureError: the cluster or the store failed (exit 3).
+    """
+    from spear_ray.sources import open_source
+
+    started = datetime.now(UTC)
+    scorers = make_scorers(config, explicit)
+    source = open_source(config)
+    shards = source.shards()
+    store = Store(config.run.uri)
+    store.check()
+    ledger = Ledger(store)
+    record = _record(config, words, source, shards, scorers, started)
+    _write_json(store, "run.json", {**record, "state": "running"})
+    timings = _score(config, source, ledger, shards, scorers, console)
+    tables = {scorer.name: ledger.read(scorer.name, scorer.fingerprint) for scorer in scorers}
+    counts = count_rows(tables)
+    record |= {"state": "finished", "counts": counts, "timings": timings, "finished": _now()}
+    return _publish(config, store, record, tables, scorers, counts)
+
+
+def republish(config: BenchConfig) -> Outcome:
+    """Write the leaderboard and the report again from the rows that are committed; reads no data set.
+
+    Raises:
+        RequestError: there is no finished run at `run.uri`.
+    """
+    store = Store(config.run.uri)
+    store.check()
+    try:
+        record = json.loads(store.read("run.json"))
+    except FileNotFoundError:
+        raise PrerequisiteError(f"{store.url('run.json')} does not exist: run the benchmark first") from None
+    prints = {name: str(entry["fingerprint"]) for name, entry in record["scorers"].items()}
+    tables = {name: Ledger(store).read(name, fingerprint) for name, fingerprint in prints.items()}
+    scorers = [scorer_type(name)(getattr(config.scorer, name)) for name in prints]
+    return _publish(config, store, record, tables, scorers, count_rows(tables))
+
+
+def _score(
+    config: BenchConfig,
+    source: Source,
+    ledger: Ledger,
+    shards: Sequence[Shard],
+    scorers: Sequence[Scorer[Any]],
+    console: Console,
+) -> dict[str, Any]:
+    from spear_ray import pipeline
+    from spear_ray.progress import display
+
+    for scorer in scorers:
+        ledger.retire(scorer.name, scorer.fingerprint, [shard.shard_id for shard in shards])
+    begun = time.monotonic()
+    absent = [scorer for scorer in scorers if isinstance(scorer, Unavailable)]
+    skipped = _commit_skipped(source, ledger, shards, absent)
+    ready = [scorer for scorer in scorers if not isinstance(scorer, Unavailable)]
+    work = pipeline.plan(shards, ledger, ready)
+    progress = pipeline.Progress(total=sum(item.rows for item in work))
+    if work:
+        pipeline.start_ray(config.ray)
+        with display(console, progress.total, config.pipeline.progress_seconds) as show:
+            progress = pipeline.run(config, [s.name for s in ready], source, ledger, work, show)
+    check_complete(ledger, shards, scorers)
+    return {
+        "rows_scored": progress.done + skipped,
+        "audio_seconds": progress.audio_s,
+        "scorer_cpu_seconds": progress.cpu_s,
+        "wall_seconds": time.monotonic() - begun,
+        "startup_seconds": progress.startup_s,
+        "scoring_seconds": progress.scoring_s,
+    }
+
+
+def _commit_skipped(source: Source, ledger: Ledger, shards: Sequence[Shard], absent: Sequence[Unavailable]) -> int:
+    written = 0
+    for scorer in absent:
+        done = ledger.done(scorer.name, scorer.fingerprint)
+        for shard in shards:
+            for rows in missing_rows(shard.rows, done.get(shard.shard_id, [])):
+                ledger.commit(shard.shard_id, rows.first, scorer.rows(source.items(shard)[rows.first : rows.end]))
+                written += rows.end - rows.first
+    return written
+
+
+def check_complete(ledger: Ledger, shards: Sequence[Shard], scorers: Sequence[Scorer[Any]]) -> None:
+    """Rows out = rows in x scorers, each row once.
+
+    Raises:
+        ClusterError: rows are missing or there twice.
+    """
+    for scorer in scorers:
+        done = ledger.done(scorer.name, scorer.fingerprint)
+        for shard in shards:
+            ranges = done.get(shard.shard_id, [])
+            committed = sum(rows.end - rows.first for rows in ranges)
+            if committed != shard.rows or missing_rows(shard.rows, ranges):
+                raise ClusterError(
+                    f"{scorer.name}: shard {shard.shard_id} has {shard.rows} rows, {committed} are committed;"
+                    " is another run writing to the same run.uri? Run again to complete it"
+                )
+
+
+def count_rows(tables: Mapping[str, pa.Table]) -> dict[str, int]:
+    """Rows by `<scorer>.<status>[.<code>]`, sorted."""
+    counts: dict[str, int] = {}
+    for name, table in tables.items():
+        for status, code in zip(table["status"].to_pylist(), table["code"].to_pylist(), strict=True):
+            key = f"{name}.{status}" + (f".{code}" if code else "")
+            counts[key] = counts.get(key, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _publish(
+    config: BenchConfig,
+    store: Store,
+    record: Mapping[str, Any],
+    tables: Mapping[str, pa.Table],
+    scorers: Sequence[Scorer[Any]],
+    counts: Mapping[str, int],
+) -> Outcome:
+    from spear_ray.leaderboard.board import build, write_csv
+    from spear_ray.leaderboard.report import render
+    from spear_ray.leaderboard.spearbench import write_benchmark
+
+    metrics = {scorer.name: scorer.metrics for scorer in scorers}
+    board = build(tables, metrics, config.leaderboard)
+    leaderboard, benchmark = io.StringIO(newline=""), io.StringIO(newline="")
+    write_csv(board, leaderboard)
+    write_benchmark(board, benchmark)
+    store.write("leaderboard.csv", leaderboard.getvalue().encode())
+    store.write("benchmark.csv", benchmark.getvalue().encode())
+    store.write("report.html", render(board, record, tables).encode())
+    _write_json(store, "run.json", record)
+    return Outcome(board, {name: store.url(name) for name in RESULTS}, counts)
+
+
+def _record(
+    config: BenchConfig,
+    words: Sequence[str],
+    source: Source,
+    shards: Sequence[Shard],
+    scorers: Sequence[Scorer[Any]],
+    started: datetime,
+) -> dict[str, Any]:
+    return {
+        "versions": versions(),
+        "git_commit": _git_commit(),
+        "command": ["python", "jobs/full_bench.py", *words],
+        "config": as_dict(config),
+        "config_hash": config_hash(config),
+        "data": {
+            "uri": config.data.uri,
+            "layout": type(source).__name__.removesuffix("Source").lower(),
+            "fingerprint": data_fingerprint(shards),
+            "dialogues": sum(shard.rows for shard in shards),
+            "shards": len(shards),
+        },
+        "scorers": {scorer.name: _scorer_record(scorer) for scorer in scorers},
+        "notes": source.notes,
+        "started": started.isoformat(timespec="seconds"),
+    }
+
+
+def _scorer_record(scorer: Scorer[Any]) -> dict[str, Any]:
+    absent = isinstance(scorer, Unavailable)
+    return {
+        "version": scorer.version,
+        "fingerprint": scorer.fingerprint,
+        "identity": dict(scorer.identity),
+        "status": "skipped" if absent else "ok",
+        "message": str(scorer.reason) if isinstance(scorer, Unavailable) else "",
+    }
+
+
+def data_fingerprint(shards: Sequence[Shard]) -> str:
+    """16 hex digits over metadata and file sizes: the same for the same data anywhere."""
+    return hashlib.sha256("\n".join(shard.content for shard in shards).encode()).hexdigest()[:16]
+
+
+def versions() -> dict[str, str]:
+    """spear_ray, Python and the packages that can change a number."""
+    found = {"spear_ray": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def _git_commit() -> str | None:
+    """The checkout's commit, with `+changes` where files differ from it; None outside a checkout."""
+    folder = Path(__file__).resolve().parent.parent
+    if not (folder / ".git").exists():
+        return None
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        return commit + ("+changes" if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)  # noqa: S603
+    return done.stdout.strip()
+
+
+def _write_json(store: Store, name: str, value: Mapping[str, Any]) -> None:
+    store.write(name, (json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,160 @@
+"""The `spear-ray` command: thin; each subcommand calls one room.
+
+Subcommands take OmegaConf words (`data.uri=… run.uri=…`) and no other options. Exit codes: 0 every row is ok, or
+skipped for a declared reason; 1 some rows are in error; 2 the request is wrong; 3 the cluster or the store failed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+USAGE = """spear-ray: how natural is a speech-to-speech model in conversation?
+
+usage: spear-ray COMMAND [key=value ...]
+
+  bench             score a data set and write leaderboard.csv, benchmark.csv, report.html
+                    (data.uri=… run.uri=… scorers=[vad] profile=local|gpu|cluster)
+  pack              write a SPEARBench folder as tar shards: data.uri=… pack.uri=… [pack.shard_bytes=…]
+  report            write leaderboard and report of a finished run again: run.uri=…
+  score FILE        score one two-channel file: FILE question_end_s=3.2 [answer_start_s=0.4] [context_end_s=0]
+  scorers           what can be measured, and what each number means
+  doctor            what is installed, which scorers can run here, and what the others lack
+
+Every key with its meaning stands in spear_ray/config.py and conf/. Exit codes: 0 fine, 1 some rows in error,
+2 the request is wrong, 3 the cluster or the store failed.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the command."""
+    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a subcommand and return its exit code; every error of ours is one line on stderr."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        sys.stdout.write(USAGE)
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        from spear_ray import __version__
+
+        sys.stdout.write(f"spear_ray {__version__}\n")
+        return 0
+    command = _commands().get(arguments[0])
+    if command is None:
+        sys.stderr.write(f"spear-ray: there is no command '{arguments[0]}'\n\n{USAGE}")
+        return 2
+    return guarded(command, arguments[1:])
+
+
+def guarded(command: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
+    """Run a command; an error of ours becomes one line and its exit code."""
+    from spear_ray.errors import SpearError
+
+    try:
+        return command(words)
+    except SpearError as error:
+        sys.stderr.write(f"spear-ray: {error.code}: {error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("spear-ray: stopped; the same command continues where it was\n")
+        return 130
+
+
+def bench(words: Sequence[str]) -> int:
+    """Score a data set."""
+    from rich.console import Console
+
+    from spear_ray import bench as benchmark
+    from spear_ray.config import load, names_scorers
+    from spear_ray.leaderboard.terminal import print_ranking
+
+    console = Console()
+    outcome = benchmark.run(load(words), console, words, names_scorers(words))
+    print_ranking(outcome.board, console)
+    _print_results(console, outcome)
+    return outcome.exit_code
+
+
+def report(words: Sequence[str]) -> int:
+    """Write the results of a finished run again."""
+    from rich.console import Console
+
+    from spear_ray import bench as benchmark
+    from spear_ray.config import load
+    from spear_ray.leaderboard.terminal import print_ranking
+
+    console = Console()
+    outcome = benchmark.republish(load(words))
+    print_ranking(outcome.board, console)
+    _print_results(console, outcome)
+    return outcome.exit_code
+
+
+def pack(words: Sequence[str]) -> int:
+    """Write tar shards."""
+    from spear_ray.config import load
+    from spear_ray.packing import pack as write_shards
+
+    packed = write_shards(load(words))
+    sys.stdout.write(
+        f"{packed.rows} dialogues in {packed.shards} shards, {packed.bytes} bytes: {packed.index}\n"
+        + "".join(f"note: {note}\n" for note in packed.notes)
+    )
+    return 0
+
+
+def score(words: Sequence[str]) -> int:
+    """Score one file."""
+    from spear_ray.single import score_file
+
+    if not words or "=" in words[0]:
+        sys.stderr.write("spear-ray: score needs a file: spear-ray score FILE question_end_s=3.2\n")
+        return 2
+    return score_file(words[0], words[1:], sys.stdout)
+
+
+def scorers(words: Sequence[str]) -> int:
+    """List the scorers."""
+    from spear_ray.describe import list_scorers
+
+    return list_scorers(words)
+
+
+def doctor(words: Sequence[str]) -> int:
+    """Say what can run here."""
+    from spear_ray.describe import examine
+
+    return examine(words)
+
+
+def _commands() -> dict[str, Callable[[Sequence[str]], int]]:
+    return {
+        "bench": bench,
+        "pack": pack,
+        "report": report,
+        "score": score,
+        "scorers": scorers,
+        "doctor": doctor,
+    }
+
+
+def _print_results(console: object, outcome: object) -> None:
+    from rich.console import Console
+
+    from spear_ray.bench import Outcome
+
+    assert isinstance(console, Console)
+    assert isinstance(outcome, Outcome)
+    console.print()
+    for key, count in outcome.counts.items():
+        name, status, *code = key.split(".")
+        console.print(f"{name}: {count} {status}" + (f" ({code[0]})" if code else ""), highlight=False)
+    console.print()
+    for name, path in outcome.files.items():
+        console.print(f"{name:16} {path}", soft_wrap=True, highlight=False)
+
+
+if __name__ == "__main__":
+    main()

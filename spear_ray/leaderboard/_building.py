@@ -1,0 +1,236 @@
+"""How `build` makes a Board out of rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spear_ray.config import LeaderboardConfig
+from spear_ray.leaderboard import statistics
+from spear_ray.leaderboard.board import POOLED, Board, Difference, Entry, Outcome, Standing
+from spear_ray.leaderboard.rows import ScorerRows, choose_split, read_rows
+from spear_ray.scorers.base import Metric
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EXAMPLES = 20
+"""Dialogue ids that an outcome keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The rows behind one Entry: values [rows] in the metric's unit and their conversations [rows]."""
+
+    values: statistics.Floats
+    conversations: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A metric with the scorer that measures it and its name on the board."""
+
+    scorer: str
+    name: str
+    metric: Metric
+
+
+def build_board(
+    tables: Mapping[str, pa.Table], metrics: Mapping[str, tuple[Metric, ...]], config: LeaderboardConfig
+) -> Board:
+    """See `spear_ray.leaderboard.board.build`."""
+    everything = {scorer: read_rows(scorer, table) for scorer, table in tables.items()}
+    split = choose_split(everything, config.split)
+    counted = {scorer: rows.where(rows.split == split) if split else rows for scorer, rows in everything.items()}
+    cells = dict(_cells(counted, _named(metrics, tables), config))
+    systems = sorted({str(system) for rows in counted.values() for system in np.unique(rows.system)})
+    entries = [entry for entry, _ in cells.values()]
+    differences = list(_differences(cells, config))
+    standings = rank(systems, entries, differences, config.reference)
+    places = {standing.system: place for place, standing in enumerate(standings)}
+    return Board(
+        reference=config.reference,
+        has_reference=config.reference in systems,
+        split=split,
+        confidence=config.confidence,
+        resamples=config.resamples,
+        standings=tuple(standings),
+        subsets=(POOLED, *sorted({entry.subset for entry in entries} - {POOLED})),
+        entries=tuple(sorted(entries, key=lambda entry: places[entry.system])),
+        differences=tuple(sorted(differences, key=lambda difference: places[difference.entry.system])),
+        outcomes=tuple(_outcomes(everything)),
+        notes=tuple(_notes(split, systems, standings, config)),
+    )
+
+
+def rank(
+    systems: Sequence[str], entries: Sequence[Entry], differences: Sequence[Difference], reference: str
+) -> list[Standing]:
+    """Order the systems: the reference, then by distance to it, then those without a distance by name.
+
+    Without the reference there is no ranking: the order is alphabetical.
+
+    Args:
+        systems: names.
+        entries: all of them; headline metrics that no system has a value of do not count.
+        differences: to the reference.
+        reference: its name.
+    """
+    if reference not in systems:
+        reason = f"the reference system '{reference}' is not in the run"
+        return [Standing(system=system, distance=None, reason=reason) for system in sorted(systems)]
+    pooled = [entry for entry in entries if entry.subset == POOLED and entry.headline]
+    measured = list(dict.fromkeys(entry.metric for entry in pooled if entry.n > 0))
+    places = [_standing(system, measured, differences) for system in systems if system != reference]
+    places.sort(key=lambda one: (one.distance is None, one.distance or 0.0, one.system))
+    return [Standing(system=reference, distance=0.0 if measured else None), *places]
+
+
+def _standing(system: str, measured: Sequence[str], differences: Sequence[Difference]) -> Standing:
+    found = {
+        difference.entry.metric: abs(difference.standardised)
+        for difference in differences
+        if difference.entry.system == system and difference.entry.subset == POOLED
+    }
+    lacking = [metric for metric in measured if not found.get(metric, float("nan")) >= 0]
+    if not measured:
+        return Standing(system=system, distance=None, reason="no headline metric was measured")
+    if lacking:
+        reason = f"no comparison with the reference for {', '.join(lacking)}"
+        return Standing(system=system, distance=None, reason=reason)
+    return Standing(system=system, distance=float(np.mean([found[metric] for metric in measured])))
+
+
+def _named(metrics: Mapping[str, tuple[Metric, ...]], tables: Mapping[str, pa.Table]) -> list[_Named]:
+    """Metrics of the scorers that have rows; headline ones first, else in the order of declaration."""
+    declared = [(scorer, metric) for scorer in tables for metric in metrics.get(scorer, ())]
+    uses = Counter(metric.name for _, metric in declared)
+    named = [
+        _Named(scorer, metric.name if uses[metric.name] == 1 else f"{scorer}.{metric.name}", metric)
+        for scorer, metric in declared
+    ]
+    return sorted(named, key=lambda one: not one.metric.headline)
+
+
+def _cells(
+    rows: Mapping[str, ScorerRows], metrics: Sequence[_Named], config: LeaderboardConfig
+) -> Iterator[tuple[tuple[str, str, str], tuple[Entry, Cell]]]:
+    """Each (system, subset, metric) that has rows, with its Entry and the values behind it."""
+    groups = {scorer: dict(_groups(columns)) for scorer, columns in rows.items()}
+    places = sorted({place for found in groups.values() for place in found}, key=_pooled_first)
+    for system, subset in places:
+        for one in metrics:
+            group = groups[one.scorer].get((system, subset))
+            if group is not None:
+                cell = Cell(group.value(one.metric.source) * one.metric.scale, group.conversation_id.tolist())
+                yield (system, subset, one.name), (_entry(system, subset, one, cell, config), cell)
+
+
+def _groups(rows: ScorerRows) -> Iterator[tuple[tuple[str, str], ScorerRows]]:
+    for system in np.unique(rows.system):
+        ours = rows.where(rows.system == system)
+        yield (str(system), POOLED), ours
+        for subset in np.unique(ours.subset):
+            if subset != POOLED:
+                yield (str(system), str(subset)), ours.where(ours.subset == subset)
+
+
+def _pooled_first(place: tuple[str, str]) -> tuple[str, bool, str]:
+    system, subset = place
+    return system, subset != POOLED, subset
+
+
+def _entry(system: str, subset: str, one: _Named, cell: Cell, config: LeaderboardConfig) -> Entry:
+    metric = one.metric
+    low, high = statistics.interval(
+        cell.values,
+        cell.conversations,
+        metric.reducer,
+        resamples=config.resamples,
+        confidence=config.confidence,
+        seed=config.seed,
+    )
+    return Entry(
+        system=system,
+        subset=subset,
+        scorer=one.scorer,
+        metric=one.name,
+        value=statistics.estimate(cell.values, metric.reducer),
+        ci_low=low,
+        ci_high=high,
+        n=int(np.isfinite(cell.values).sum()),
+        n_total=cell.values.size,
+        unit=metric.unit,
+        direction=metric.direction,
+        headline=metric.headline,
+        reducer=metric.reducer,
+        about=metric.about,
+        column=metric.column,
+    )
+
+
+def _differences(
+    cells: Mapping[tuple[str, str, str], tuple[Entry, Cell]], config: LeaderboardConfig
+) -> Iterator[Difference]:
+    for (system, subset, metric), (entry, cell) in cells.items():
+        other = cells.get((config.reference, subset, metric))
+        if system != config.reference and other is not None:
+            yield _difference(entry, cell, *other, config)
+
+
+def _difference(entry: Entry, cell: Cell, other: Entry, reference: Cell, config: LeaderboardConfig) -> Difference:
+    low, high = statistics.difference_interval(
+        (cell.values, cell.conversations),
+        (reference.values, reference.conversations),
+        entry.reducer,
+        resamples=config.resamples,
+        confidence=config.confidence,
+        seed=config.seed,
+    )
+    return Difference(
+        entry=entry,
+        reference=other.value,
+        value=entry.value - other.value,
+        ci_low=low,
+        ci_high=high,
+        p=statistics.mann_whitney_p(cell.values, reference.values),
+        standardised=statistics.standardised_mean_difference(cell.values, reference.values),
+    )
+
+
+def _outcomes(rows: Mapping[str, ScorerRows]) -> Iterator[Outcome]:
+    for scorer, columns in rows.items():
+        labels = list(zip(columns.system.tolist(), columns.status.tolist(), columns.code.tolist(), strict=True))
+        where: dict[tuple[str, str, str], list[int]] = {}
+        for index, label in enumerate(labels):
+            where.setdefault(label, []).append(index)
+        for (system, status, code), indices in sorted(where.items()):
+            yield Outcome(
+                scorer=scorer,
+                system=system,
+                status=status,
+                code=code,
+                count=len(indices),
+                message=next((str(text) for text in columns.message[indices] if text), ""),
+                dialogue_ids=tuple(str(one) for one in columns.dialogue_id[indices[:EXAMPLES]]),
+            )
+
+
+def _notes(
+    split: str, systems: Sequence[str], standings: Sequence[Standing], config: LeaderboardConfig
+) -> Iterator[str]:
+    yield f"Rows of the split '{split}' count." if split else "Rows of all splits count."
+    if config.reference not in systems:
+        yield (
+            f"There is no ranking: the reference system '{config.reference}' is not in the run,"
+            " so systems stand in alphabetical order and no difference is shown."
+        )
+    yield from (
+        f"{standing.system} has no distance: {standing.reason}."
+        for standing in standings
+        if config.reference in systems and standing.distance is None and standing.reason
+    )

@@ -1,0 +1,154 @@
+"""What a scorer is: a name, a version, its metrics, and `score(batch)`.
+
+A scorer knows nothing of Ray, files or HTTP. A new one is one module in this package with one subclass of
+`Scorer`, one file in `conf/scorer/` and one test.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from spear_ray.dialogue import Dialogue, Score, Status
+from spear_ray.errors import PrerequisiteError
+
+Direction = Literal["higher", "lower", "human", "none"]
+"""Which way is better: `human` means the nearer to the human system's value, `none` that neither is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A system-level value on the leaderboard and how it comes out of the rows.
+
+    Args:
+        name: as in leaderboard.csv.
+        unit: `ms`, `s`, `%`, `count`, ...
+        direction: which way is better.
+        about: one sentence for the report.
+        key: the key in `Score.metrics`; the name where empty.
+        reducer: `mean` or `median` over the rows that have the key.
+        scale: factor from the rows' unit to `unit` (100 for a share in %).
+        headline: counts for the ranking and is shown first.
+        column: the column of benchmark.csv that this value fills, if any.
+    """
+
+    name: str
+    unit: str
+    direction: Direction
+    about: str
+    key: str = ""
+    reducer: Literal["mean", "median"] = "mean"
+    scale: float = 1.0
+    headline: bool = False
+    column: str | None = None
+
+    @property
+    def source(self) -> str:
+        """The key in `Score.metrics`."""
+        return self.key or self.name
+
+
+@dataclass(kw_only=True)
+class Resources:
+    """What one actor of a scorer needs, and how many actors there may be.
+
+    `concurrency` is [min, max] actors; empty means: share the machine's cores.
+    """
+
+    concurrency: list[int] = field(default_factory=list)
+    num_cpus: float = 1.0
+    num_gpus: float = 0.0
+    memory_bytes: int | None = None
+
+
+@dataclass(kw_only=True)
+class ScorerConfig:
+    """Base of every scorer's configuration: `resources` says where it runs and never changes a score."""
+
+    resources: Resources = field(default_factory=Resources)
+
+
+ConfigT = TypeVar("ConfigT", bound=ScorerConfig)
+
+
+class Scorer(ABC, Generic[ConfigT]):
+    """Loads one model, scores batches of dialogues.
+
+    A score must not depend on what else is in the batch.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[str]
+    config_type: ClassVar[type[ScorerConfig]]
+    metrics: ClassVar[tuple[Metric, ...]]
+
+    def __init__(self, config: ConfigT) -> None:
+        self.config = config
+
+    def missing(self) -> PrerequisiteError | None:
+        """What this scorer lacks to run here, or None. Cheap: loads no model."""
+        return None
+
+    def setup(self) -> None:
+        """Load the model. Heavy imports belong here."""
+
+    @abstractmethod
+    def measure(self, batch: Sequence[Dialogue]) -> list[Score]:
+        """Score dialogues that have audio; one Score for each, in their order."""
+
+    def score(self, batch: Sequence[Dialogue]) -> list[Score]:
+        """Score a batch: one row for each dialogue, in order; unreadable dialogues become error rows."""
+        readable = [dialogue for dialogue in batch if dialogue.problem is None]
+        measured = iter(self.measure(readable)) if readable else iter(())
+        return [
+            next(measured) if dialogue.problem is None else self.error(dialogue, *_problem(dialogue))
+            for dialogue in batch
+        ]
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """All that a score depends on besides the audio: version, settings, checkpoint, prompt."""
+        settings = asdict(self.config)
+        settings.pop("resources")
+        return {"scorer": self.name, "version": self.version, "settings": settings}
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hex digits of the SHA-256 of `identity`: rows with the same one are comparable."""
+        text = json.dumps(self.identity, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def ok(self, dialogue: Dialogue, metrics: Mapping[str, float], details: Mapping[str, Any] | None = None) -> Score:
+        """A measured row."""
+        return self._row(dialogue, Status.OK, metrics=metrics, details=details)
+
+    def skipped(self, dialogue: Dialogue, code: str, message: str) -> Score:
+        """A row that is left out for a declared reason."""
+        return self._row(dialogue, Status.SKIPPED, code=code, message=message)
+
+    def error(self, dialogue: Dialogue, code: str, message: str) -> Score:
+        """A row that could not be scored."""
+        return self._row(dialogue, Status.ERROR, code=code, message=message)
+
+    def _row(self, dialogue: Dialogue, status: Status, **rest: Any) -> Score:
+        return Score(
+            dialogue_id=dialogue.dialogue_id,
+            conversation_id=dialogue.conversation_id,
+            system=dialogue.system,
+            split=dialogue.split,
+            subset=dialogue.subset,
+            scorer=self.name,
+            version=self.version,
+            fingerprint=self.fingerprint,
+            status=status,
+            **rest,
+        )
+
+
+def _problem(dialogue: Dialogue) -> tuple[str, str]:
+    problem = dialogue.problem
+    return (problem.code, problem.message) if problem else ("", "")

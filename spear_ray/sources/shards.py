@@ -1,0 +1,216 @@
+"""Tar shards in WebDataset naming, as `spear-ray pack` writes them: reading streams and never unpacks.
+
+A shard holds, dialogue after dialogue, ``<key>.json`` (SPEARBench's columns, who, checksums), ``<key>.question.<ext>``
+and ``<key>.answer.<ext>``. ``index.json`` lists shards (rows, bytes, SHA-256) and in each the parts: byte offsets at
+which readers can begin, with the dialogues that follow, so that nothing is lost when a tar is damaged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+from collections.abc import Container, Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO, NamedTuple
+
+from spear_ray.dialogue import SAMPLE_RATE_HZ, Dialogue
+from spear_ray.errors import AudioMissing, AudioTooLarge, DataLayoutError, RowError, ShardDamaged
+from spear_ray.sources.base import Item, Shard, Source, duplicate, limited, number
+from spear_ray.sources.spearbench import check_times, dialogue_of
+
+INDEX = "index.json"
+FORMAT = "spear_ray-shards-1"
+
+
+class Group(NamedTuple):
+    """The members of one dialogue: bytes by extension; a member over the size limit is None."""
+
+    key: str
+    members: Mapping[str, bytes | None]
+
+
+class ShardsSource(Source):
+    """See the module."""
+
+    def shards(self) -> list[Shard]:
+        """One unit of work for each part of each tar."""
+        try:
+            index = json.loads(self.store.read(INDEX))
+        except FileNotFoundError:
+            raise DataLayoutError(f"{self.store.url(INDEX)} does not exist") from None
+        except ValueError as error:
+            raise DataLayoutError(f"{self.store.url(INDEX)} is not JSON: {error}") from error
+        if not isinstance(index, dict) or index.get("format") != FORMAT:
+            raise DataLayoutError(f"{self.store.url(INDEX)} is not of the format {FORMAT}")
+        sizes = {name: stat.size for name, stat in self.store.files().items()}
+        shards = [shard for entry in index["shards"] for shard in self._parts(entry, sizes.get(entry["name"], 0))]
+        if not shards:
+            raise DataLayoutError(f"{self.store.url(INDEX)} lists no dialogues that are to be kept")
+        return limited(shards, self.data.limit, self._shortened)
+
+    def _parts(self, entry: Mapping[str, Any], size: int) -> Iterator[Shard]:
+        if size != entry["bytes"]:
+            self.notes.append(f"{entry['name']} has {size} bytes; index.json says {entry['bytes']}")
+        for number_, part in enumerate(entry["parts"]):
+            items = [Item(*item) for item in part["dialogues"]]
+            if not any(self.wants(item.system, item.split, item.subset) for item in items):
+                continue
+            payload = {
+                "name": entry["name"],
+                "sha256": entry["sha256"],
+                "size": size,
+                "offset": part["offset"],
+                "number": number_,
+                "dialogues": [list(item) for item in items],
+            }
+            yield self._shard(payload)
+
+    def _shard(self, payload: Mapping[str, Any]) -> Shard:
+        items = [Item(*item) for item in payload["dialogues"]]
+        kept = [index for index, item in enumerate(items) if self.wants(item.system, item.split, item.subset)]
+        label = f"{PurePosixPath(payload['name']).stem}-{payload['number']:04d}"
+        return self.shard(label, len(kept), {**payload, "kept": kept})
+
+    def _shortened(self, shard: Shard, rows: int) -> Shard:
+        kept = shard.payload["kept"][:rows]
+        return self._shard({**shard.payload, "dialogues": shard.payload["dialogues"][: kept[-1] + 1]})
+
+    def items(self, shard: Shard) -> list[Item]:
+        """Who each row is about."""
+        return [Item(*shard.payload["dialogues"][place]) for place in shard.payload["kept"]]
+
+    def read(self, shard: Shard, wanted: Container[int]) -> Iterator[tuple[int, Dialogue]]:
+        """One pass over the part; members of rows that are not wanted are passed over without decoding."""
+        payload = shard.payload
+        row_of = {place: row for row, place in enumerate(payload["kept"])}
+        items = [Item(*item) for item in payload["dialogues"]]
+        last = max((place for place, row in row_of.items() if row in wanted), default=-1)
+        names = {key_of(item): place for place, item in enumerate(items)}
+        place = 0
+        for group in self._groups(payload["name"], payload["offset"], names):
+            found = names[group.key]
+            for missed in range(place, found):
+                if row_of.get(missed, -1) in wanted:
+                    yield row_of[missed], self._lost(items[missed], payload)
+            place = max(place, found + 1)
+            if row_of.get(found, -1) in wanted:
+                yield row_of[found], self._dialogue(items[found], group, payload["name"])
+            if place > last:
+                return
+        for missed in range(place, last + 1):
+            if row_of.get(missed, -1) in wanted:
+                yield row_of[missed], self._lost(items[missed], payload)
+
+    def _lost(self, item: Item, payload: Mapping[str, Any]) -> Dialogue:
+        return item.unreadable(
+            ShardDamaged(f"{payload['name']}: index.json lists {item.dialogue_id}, the tar does not hold all of it")
+        )
+
+    def _groups(self, name: str, offset: int, names: Container[str]) -> Iterator[Group]:
+        """Complete dialogues of a tar from an offset on; stray members are passed over, a cut ends the stream."""
+        try:
+            with self.store.open(name, offset) as stream:
+                yield from _grouped(_members(stream, self.audio.max_bytes, names))
+        except FileNotFoundError:
+            return
+
+    def _dialogue(self, item: Item, group: Group, shard: str) -> Dialogue:
+        where = f"{shard} {group.key}"
+        try:
+            return self._readable(item, group, where)
+        except RowError as error:
+            return item.unreadable(type(error)(f"{where}: {error}"))
+
+    def _readable(self, item: Item, group: Group, where: str) -> Dialogue:
+        meta = _meta(group)
+        row = meta["row"]
+        if meta.get("repeated"):
+            return duplicate(item, where)
+        question_end_s = number(row, "question_end_time")
+        answer_start_s = number(row, "answer_start_time")
+        context_end_s = number(row, "context_end_time")
+        question, answer = (
+            self.decode_bytes(_audio(group, role, meta), role, where) for role in ("question", "answer")
+        )
+        check_times(question.samples.shape[1] / SAMPLE_RATE_HZ, question_end_s, answer_start_s, context_end_s)
+        times = (question_end_s, answer_start_s, context_end_s)
+        return dialogue_of(item, question, answer, row, times=times, data=self.data)
+
+
+def key_of(item: Item) -> str:
+    """The WebDataset key of a dialogue: its id, with the dots of the last part escaped."""
+    folder, _, name = item.dialogue_id.rpartition("/")
+    escaped = name.replace("%", "%25").replace(".", "%2E")
+    return f"{folder}/{escaped}" if folder else escaped
+
+
+def _members(stream: BinaryIO, most: int, names: Container[str]) -> Iterator[tuple[str, str, bytes | None]]:
+    """(key, extension, bytes) of each member of a known key; bytes are None where there are more than `most`."""
+    try:
+        with tarfile.open(fileobj=stream, mode="r|") as tar:
+            for member in tar:
+                key, extension = _split(member.name)
+                if not member.isfile() or key not in names:
+                    continue
+                if member.size > most:
+                    yield key, extension, None
+                    continue
+                file = tar.extractfile(member)
+                data = file.read() if file else b""
+                if len(data) < member.size:
+                    return
+                yield key, extension, data
+    except tarfile.TarError:
+        # The tar is cut or damaged here; the reader reports what the index still expects.
+        return
+
+
+def _split(name: str) -> tuple[str, str]:
+    folder, _, base = name.rpartition("/")
+    stem, _, extension = base.partition(".")
+    return (f"{folder}/{stem}" if folder else stem), extension
+
+
+def _grouped(members: Iterator[tuple[str, str, bytes | None]]) -> Iterator[Group]:
+    """Dialogues whose members are all there: metadata first, then what it announces."""
+    key, parts = "", dict[str, bytes | None]()
+    for name, extension, data in members:
+        if name != key:
+            key, parts = name, {}
+        parts[extension] = data
+        if _complete(parts):
+            yield Group(key, parts)
+            key, parts = "", {}
+
+
+def _complete(parts: Mapping[str, bytes | None]) -> bool:
+    meta = parts.get("json")
+    if meta is None:
+        return False
+    try:
+        return all(member in parts for member in json.loads(meta)["members"])
+    except (ValueError, KeyError, TypeError):
+        return True
+
+
+def _meta(group: Group) -> dict[str, Any]:
+    try:
+        meta = json.loads(group.members["json"] or b"")
+        if isinstance(meta["row"], dict) and isinstance(meta["members"], dict):
+            return dict(meta)
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise ShardDamaged("its .json member is not what `spear-ray pack` writes")
+
+
+def _audio(group: Group, role: str, meta: Mapping[str, Any]) -> bytes:
+    name = next((member for member in meta["members"] if member.split(".")[0] == role), None)
+    if name is None:
+        raise AudioMissing(f"{role}: {meta.get('problems', {}).get(role, 'there was no such file when packed')}")
+    data = group.members[name]
+    if data is None:
+        raise AudioTooLarge(f"{role}: more bytes than audio.max_bytes")
+    if hashlib.sha256(data).hexdigest() != meta["members"][name]:
+        raise ShardDamaged(f"{role}: the bytes do not match their checksum")
+    return data
