@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from spear_ray import __version__
 from spear_ray.config import BenchConfig, as_dict, config_hash
 from spear_ray.dialogue import Dialogue, Score
-from spear_ray.errors import ClusterError, PrerequisiteError
+from spear_ray.errors import ClusterError, ConfigError, PrerequisiteError
 from spear_ray.ledger import Ledger, missing_rows
 from spear_ray.scorers import Scorer, scorer_type
 from spear_ray.store import Store
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from spear_ray.sources import Item, Shard, Source
 
 PACKAGES = ("ray", "torch", "silero-vad", "onnxruntime", "numpy", "pyarrow", "soundfile", "soxr", "s3fs")
+JOB_FOLDER = "working_dir_files"
+"""Ray unpacks a submitted job's working directory below a folder of this name."""
 RESULTS = ("leaderboard.csv", "benchmark.csv", "report.html")
 
 
@@ -113,6 +115,7 @@ def run(config: BenchConfig, console: Console, words: Sequence[str] = (), explic
     from spear_ray.sources import open_source
 
     started = datetime.now(UTC)
+    _check_lasting(config.run.uri)
     scorers = make_scorers(config, explicit)
     source = open_source(config)
     shards = source.shards()
@@ -122,7 +125,7 @@ def run(config: BenchConfig, console: Console, words: Sequence[str] = (), explic
     record = _record(config, words, source, shards, scorers, started)
     _write_json(store, "run.json", {**record, "state": "running"})
     timings = _score(config, source, ledger, shards, scorers, console)
-    tables = {scorer.name: ledger.read(scorer.name, scorer.fingerprint) for scorer in scorers}
+    tables = read_rows(ledger, {scorer.name: scorer.fingerprint for scorer in scorers})
     counts = count_rows(tables)
     record |= {"state": "finished", "counts": counts, "timings": timings, "finished": _now()}
     return _publish(config, store, record, tables, scorers, counts)
@@ -141,9 +144,18 @@ def republish(config: BenchConfig) -> Outcome:
     except FileNotFoundError:
         raise PrerequisiteError(f"{store.url('run.json')} does not exist: run the benchmark first") from None
     prints = {name: str(entry["fingerprint"]) for name, entry in record["scorers"].items()}
-    tables = {name: Ledger(store).read(name, fingerprint) for name, fingerprint in prints.items()}
+    tables = read_rows(Ledger(store), prints)
     scorers = [scorer_type(name)(getattr(config.scorer, name)) for name in prints]
     return _publish(config, store, record, tables, scorers, count_rows(tables))
+
+
+def _check_lasting(uri: str) -> None:
+    """A submitted job runs in a copy of the working directory that Ray deletes: results must not land there."""
+    if JOB_FOLDER in Path.cwd().parts and not uri.startswith("s3://") and not Path(uri).is_absolute():
+        raise ConfigError(
+            f"run.uri={uri} is relative to the job's working directory, which Ray deletes;"
+            " give an absolute path or s3://bucket/prefix"
+        )
 
 
 def _score(
@@ -207,6 +219,20 @@ def check_complete(ledger: Ledger, shards: Sequence[Shard], scorers: Sequence[Sc
                     f"{scorer.name}: shard {shard.shard_id} has {shard.rows} rows, {committed} are committed;"
                     " is another run writing to the same run.uri? Run again to complete it"
                 )
+
+
+def read_rows(ledger: Ledger, prints: Mapping[str, str]) -> dict[str, pa.Table]:
+    """All committed rows by scorer, without their details.
+
+    Args:
+        ledger: of the run.
+        prints: each scorer's fingerprint.
+    """
+    import pyarrow as pa
+
+    # Many small reads: the system's allocator gives their memory back, Arrow's own pool keeps it.
+    pa.set_memory_pool(pa.system_memory_pool())
+    return {name: ledger.read(name, fingerprint) for name, fingerprint in prints.items()}
 
 
 def count_rows(tables: Mapping[str, pa.Table]) -> dict[str, int]:

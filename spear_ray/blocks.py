@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -33,16 +33,16 @@ def block_of(shard: str, rows: Sequence[tuple[int, Dialogue]], todo: Mapping[int
             "todo": pa.array([",".join(todo[row]) for row, _ in rows], pa.string()),
             "seconds": pa.array([dialogue.seconds for dialogue in dialogues], pa.float64()),
             "meta": pa.array([_meta(dialogue) for dialogue in dialogues], pa.string()),
-            "clip": pa.array([_packed(dialogue.clip) for dialogue in dialogues], pa.large_binary()),
-            "answer": pa.array([_packed(dialogue.answer) for dialogue in dialogues], pa.large_binary()),
+            "clip": _packed([dialogue.clip for dialogue in dialogues]),
+            "answer": _packed([dialogue.answer for dialogue in dialogues]),
         }
     )
 
 
 def dialogues_of(block: pa.Table) -> list[Dialogue]:
-    """The dialogues of a block; their audio points into the block's memory."""
-    columns = (block.column(name) for name in ("meta", "clip", "answer"))
-    return [_dialogue(*row) for row in zip(*columns, strict=True)]
+    """The dialogues of a block; their audio points into the block's memory and cannot be written to."""
+    audio = (_unpacked(block.column(name)) for name in AUDIO_COLUMNS)
+    return [_dialogue(*row) for row in zip(block.column("meta").to_pylist(), *audio, strict=True)]
 
 
 def score_column(scorer: str, what: str = "scores") -> str:
@@ -63,8 +63,17 @@ def scores_of(block: pa.Table, scorer: str) -> list[Score | None]:
     return [None if text is None else _score(text) for text in block.column(score_column(scorer)).to_pylist()]
 
 
-def _packed(samples: Samples | None) -> bytes | None:
-    return None if samples is None else np.ascontiguousarray(samples, dtype=np.float32).tobytes()
+def _packed(parts: Sequence[Samples | None]) -> Any:
+    """Samples as one large_binary column, copied once; null where there are none."""
+    sizes = [0 if part is None else part.size for part in parts]
+    flat = np.empty(sum(sizes), dtype=np.float32)
+    ends = np.cumsum([0, *sizes], dtype=np.int64)
+    for part, begin, end in zip(parts, ends, ends[1:], strict=False):
+        if part is not None:
+            flat[begin:end].reshape(part.shape)[...] = part
+    valid = pa.array([part is not None for part in parts], pa.bool_()).buffers()[1]
+    buffers = [valid, pa.py_buffer((ends * flat.itemsize).data), pa.py_buffer(flat.data)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(parts), buffers)
 
 
 def _meta(dialogue: Dialogue) -> str:
@@ -73,22 +82,32 @@ def _meta(dialogue: Dialogue) -> str:
     return json.dumps(values)
 
 
-def _dialogue(meta: Any, clip: Any, answer: Any) -> Dialogue:
-    values = json.loads(meta.as_py())
+def _dialogue(meta: str, clip: Samples | None, answer: Samples | None) -> Dialogue:
+    values = json.loads(meta)
     problem = values.pop("problem")
     values["notes"] = tuple(values["notes"])
-    clip_samples = _unpacked(clip)
     return Dialogue(
         **values,
         problem=Problem(*problem) if problem else None,
-        clip=None if clip_samples is None else clip_samples.reshape(2, -1),
-        answer=_unpacked(answer),
+        clip=None if clip is None else clip.reshape(2, -1),
+        answer=answer,
     )
 
 
-def _unpacked(value: Any) -> Samples | None:
-    buffer = value.as_buffer()
-    return None if buffer is None else np.frombuffer(buffer, dtype=np.float32)
+def _unpacked(column: Any) -> Iterator[Samples | None]:
+    """Views of a large_binary column; a scalar's own buffer would be a copy."""
+    for chunk in column.chunks:
+        _, edges, data = chunk.buffers()
+        offsets = np.frombuffer(edges, dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+        for index, valid in enumerate(chunk.is_valid().to_pylist()):
+            yield _view(data, int(offsets[index]), int(offsets[index + 1])) if valid else None
+
+
+def _view(data: Any, begin: int, end: int) -> Samples:
+    samples: Samples = np.frombuffer(data, dtype=np.float32, count=(end - begin) // 4, offset=begin)
+    # Several scorers read the same memory.
+    samples.flags.writeable = False
+    return samples
 
 
 def _score_text(score: Score) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml  # type: ignore[import-untyped]
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -160,8 +161,7 @@ def load(words: Sequence[str] = ()) -> BenchConfig:
         words: `key=value` overrides in OmegaConf's dotlist form.
 
     Returns:
-        The configuration; `config.scorer.<name>` is that scorer's own dataclass, and
-        `config.explicit_scorers` tells whether the user named the scorers.
+        The configuration; `config.scorer.<name>` is that scorer's own dataclass.
 
     Raises:
         ConfigError: an unknown key, a value of the wrong type, a word without `=`, an unknown profile or scorer.
@@ -183,8 +183,8 @@ def load(words: Sequence[str] = ()) -> BenchConfig:
             overrides,
         )
         config = OmegaConf.to_object(merged)
-    except OmegaConfBaseException as error:
-        raise ConfigError(_one_line(error)) from error
+    except (OmegaConfBaseException, yaml.YAMLError, TypeError) as error:
+        raise ConfigError(f"{_one_line(error)}{_broken(words)}") from error
     assert isinstance(config, BenchConfig)
     _check(config)
     return config
@@ -235,6 +235,16 @@ def _one_line(error: Exception) -> str:
     return f"{key}: {lines[0]}" if key else lines[0]
 
 
+def _broken(words: Sequence[str]) -> str:
+    """The word that is at fault, where one alone is no YAML."""
+    for word in words:
+        try:
+            OmegaConf.from_dotlist([word])
+        except yaml.YAMLError:
+            return f" in '{word}'"
+    return ""
+
+
 def _check(config: BenchConfig) -> None:
     known = config_types()
     for name in config.scorers:
@@ -253,8 +263,17 @@ def _check(config: BenchConfig) -> None:
     _positive("leaderboard.resamples", config.leaderboard.resamples)
     if not 0.5 <= config.leaderboard.confidence < 1:
         raise ConfigError(f"leaderboard.confidence={config.leaderboard.confidence}: must be in [0.5, 1)")
+    if not 0 <= config.audio.min_seconds < config.audio.max_seconds:
+        raise ConfigError(f"audio.min_seconds={config.audio.min_seconds}: must be from 0 to below audio.max_seconds")
+    for name in known:
+        _check_actors(name, getattr(config.scorer, name).resources.concurrency)
     if config.data.limit < 0:
         raise ConfigError(f"data.limit={config.data.limit}: must not be negative")
+
+
+def _check_actors(name: str, actors: Sequence[int]) -> None:
+    if actors and not (len(actors) == 2 and 1 <= actors[0] <= actors[1]):
+        raise ConfigError(f"scorer.{name}.resources.concurrency={list(actors)}: must be [min, max] or empty")
 
 
 def _one_of(key: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -263,5 +282,5 @@ def _one_of(key: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 def _positive(key: str, value: float) -> None:
-    if value <= 0:
+    if not value > 0:
         raise ConfigError(f"{key}={value}: must be positive")

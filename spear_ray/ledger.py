@@ -45,7 +45,7 @@ SCHEMA = pa.schema(
     ]
 )
 _NAME = re.compile(r"(?P<shard>.+)\.(?P<first>\d{6,})-(?P<end>\d{6,})\.(?P<fingerprint>[0-9a-f]{16})\.parquet")
-READERS = 16
+READERS = 8
 
 
 class Rows(NamedTuple):
@@ -109,21 +109,24 @@ class Ledger:
                 if (file.fingerprint == fingerprint and file.shard in wanted) != keep:
                     self.store.move(f"{folder}/{scorer}/{file.name}", f"{other}/{scorer}/{file.name}")
 
-    def read(self, scorer: str, fingerprint: str) -> pa.Table:
-        """All committed rows of one scorer with that fingerprint.
+    def read(self, scorer: str, fingerprint: str, details: bool = False) -> pa.Table:
+        """All committed rows of one scorer with that fingerprint, without the details column unless asked for.
 
         Raises:
             StorageError: a file cannot be read, or holds another number of rows than its name says.
         """
         files = [file for file in self._files(scorer) if file.fingerprint == fingerprint]
         with ThreadPoolExecutor(max_workers=READERS) as pool:
-            tables = list(pool.map(lambda file: self._table(scorer, file), files))
-        return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+            tables = list(pool.map(lambda file: self._table(scorer, file, details), files))
+        if tables:
+            return pa.concat_tables(tables)
+        return SCHEMA.empty_table() if details else SCHEMA.empty_table().drop_columns("details")
 
-    def _table(self, scorer: str, file: ScoreFile) -> pa.Table:
+    def _table(self, scorer: str, file: ScoreFile, details: bool) -> pa.Table:
         name = f"scores/{scorer}/{file.name}"
         try:
-            table = pq.read_table(io.BytesIO(self.store.read(name)), schema=SCHEMA)
+            columns = [column for column in SCHEMA.names if details or column != "details"]
+            table = pq.read_table(io.BytesIO(self.store.read(name)), schema=SCHEMA, columns=columns)
         except (pa.ArrowException, FileNotFoundError) as error:
             raise StorageError(f"{self.store.url(name)} cannot be read: {error}; delete it and run again") from error
         if table.num_rows != file.rows.end - file.rows.first:

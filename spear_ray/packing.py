@@ -10,19 +10,22 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from spear_ray.audio import as_flac
 from spear_ray.config import BenchConfig
-from spear_ray.errors import ConfigError, DataLayoutError, RowError
+from spear_ray.errors import AudioMissing, ConfigError, DataLayoutError, RowError
 from spear_ray.sources import Item, open_source
 from spear_ray.sources.base import in_advance
-from spear_ray.sources.shards import FORMAT, INDEX, key_of
+from spear_ray.sources.shards import FORMAT, INDEX, checksum_of, key_of
 from spear_ray.sources.spearbench import SpearBenchSource
 from spear_ray.store import Store
 
 PART_ROWS = 32
 """Dialogues between two offsets at which readers can begin."""
+TAR_FORMAT: Final = tarfile.PAX_FORMAT
+TAR_END_BYTES = 2 * tarfile.BLOCKSIZE + tarfile.RECORDSIZE
+"""A tar ends with two empty blocks and is filled up to whole records: at most so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,18 @@ class Sample:
     members: dict[str, bytes]
 
     @property
+    def infos(self) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+        """The members as they stand in a tar."""
+        for extension, data in self.members.items():
+            info = tarfile.TarInfo(f"{key_of(self.item)}.{extension}")
+            info.size = len(data)
+            yield info, data
+
+    @property
     def bytes(self) -> int:
-        """Size in a tar: header and padding included."""
-        return sum(512 + -(-len(data) // 512) * 512 for data in self.members.values())
+        """Size in a tar: headers (which grow with long and foreign names) and padding included."""
+        blocks = tarfile.BLOCKSIZE
+        return sum(len(info.tobuf(TAR_FORMAT)) + -(-len(data) // blocks) * blocks for info, data in self.infos)
 
 
 @dataclass
@@ -100,12 +112,15 @@ def _samples(source: SpearBenchSource) -> Iterator[Sample]:
 
 def _sample(source: SpearBenchSource, entry: Mapping[str, Any]) -> Sample:
     members: dict[str, bytes] = {}
-    problems: dict[str, str] = {}
+    problems: dict[str, list[str]] = {}
     for role, name in (("question", entry["question"]), ("answer", entry["answer"])):
         try:
             data = source.store.read(source.named(entry, role), source.audio.max_bytes)
-        except (FileNotFoundError, RowError) as error:
-            problems[role] = f"{name}: {'no such file' if isinstance(error, FileNotFoundError) else error}"
+        except FileNotFoundError:
+            problems[role] = [AudioMissing.code, f"{name}: there was no such file when packed"]
+            continue
+        except RowError as error:
+            problems[role] = [error.code, str(error)]
             continue
         flac = as_flac(data, source.audio)
         extension = "flac" if flac else PurePosixPath(name).suffix.lstrip(".") or "bin"
@@ -129,7 +144,7 @@ def _shards(samples: Iterator[Sample], most: int) -> Iterator[Iterator[Sample]]:
 
         def group(first: Sample = first) -> Iterator[Sample]:
             nonlocal ahead
-            size = tarfile.RECORDSIZE + first.bytes
+            size = TAR_END_BYTES + first.bytes
             if size > most:
                 raise DataLayoutError(f"{first.item.dialogue_id} alone needs {size} bytes; pack.shard_bytes is {most}")
             yield first
@@ -148,7 +163,7 @@ def _write(store: Store, name: str, samples: Iterator[Sample]) -> dict[str, Any]
     """One tar, built on disk and stored whole; returns its entry in the index."""
     with (
         tempfile.TemporaryFile() as file,
-        tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar,
+        tarfile.open(fileobj=file, mode="w", format=TAR_FORMAT) as tar,
     ):
         state = _Open(file, tar)
         for sample in samples:
@@ -164,10 +179,9 @@ def _write(store: Store, name: str, samples: Iterator[Sample]) -> dict[str, Any]
 
 def _add(state: _Open, sample: Sample) -> None:
     if state.rows % PART_ROWS == 0:
-        state.parts.append({"offset": state.tar.offset, "dialogues": []})
-    for extension, data in sample.members.items():
-        member = tarfile.TarInfo(f"{key_of(sample.item)}.{extension}")
-        member.size = len(data)
-        state.tar.addfile(member, io.BytesIO(data))
+        state.parts.append({"offset": state.tar.offset, "dialogues": [], "checksums": []})
+    for info, data in sample.infos:
+        state.tar.addfile(info, io.BytesIO(data))
     state.parts[-1]["dialogues"].append(list(sample.item))
+    state.parts[-1]["checksums"].append(checksum_of(sample.members["json"]))
     state.rows += 1

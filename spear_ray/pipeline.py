@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -33,6 +33,10 @@ from spear_ray.sources import Shard, Source
 
 BLOCK_SLACK = 4
 """Blocks that may wait between stages, for each actor: enough to keep it busy, few enough to bound memory."""
+
+
+SCORERS_PER_COMMITTER = 16
+"""Scorer actors that one writer of rows serves; it waits for the store and holds no CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +101,9 @@ def start_ray(config: RayConfig) -> None:
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     if ray.is_initialized():
         return
-    address = config.address or os.environ.get("RAY_ADDRESS") or None
+    address = config.address or os.environ.get("RAY_ADDRESS") or "local"
     options: dict[str, Any] = {"logging_level": logging.ERROR}
-    if address is None:
+    if address == "local":
         options |= {
             "num_cpus": config.num_cpus or None,
             "object_store_memory": config.object_store_bytes or None,
@@ -108,7 +112,7 @@ def start_ray(config: RayConfig) -> None:
     try:
         ray.init(address=address, **options)
     except Exception as error:
-        raise ClusterError(f"Ray cannot be reached at {address or 'this machine'}: {error}") from error
+        raise ClusterError(f"Ray cannot be reached at '{address}': {error}") from error
 
 
 def run(
@@ -160,8 +164,7 @@ def _graph(config: BenchConfig, names: Sequence[str], source: Source, ledger: Le
         cluster_cpus=float(ray.cluster_resources().get("CPU", 1.0)),
         units=len(work),
     )
-    items = [{"work": json.dumps(_as_json(item))} for item in work]
-    dataset = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
+    dataset = ray.data.from_items([_packed(item) for item in work], override_num_blocks=len(work)).map_batches(
         _Reader(source, config.pipeline.block_bytes),
         batch_size=None,
         batch_format="pyarrow",
@@ -170,12 +173,15 @@ def _graph(config: BenchConfig, names: Sequence[str], source: Source, ledger: Le
     )
     for name in names:
         dataset = _scored(dataset, name, config, pools[name], last=name == names[-1])
+    # An actor, not tasks: Ray starts a new process for nearly every task that holds no CPU.
     return dataset.map_batches(
-        _Committer(ledger, tuple(names)),
+        _Committer,
+        fn_constructor_kwargs={"ledger": ledger, "names": tuple(names)},
         batch_size=None,
         batch_format="pyarrow",
         zero_copy_batch=True,
         num_cpus=0,
+        compute=ray.data.ActorPoolStrategy(size=1 + sum(pool.most for pool in pools.values()) // SCORERS_PER_COMMITTER),
     )
 
 
@@ -256,8 +262,8 @@ class _Reader:
         self.block_bytes = block_bytes
 
     def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:
-        for text in column(batch, "work"):
-            yield from self._blocks(_from_json(json.loads(text)))
+        for row in batch.to_pylist():
+            yield from self._blocks(_unpacked(row))
 
     def _blocks(self, work: Work) -> Iterator[pa.Table]:
         todo = todo_by_row(work.shard.rows, work.missing)
@@ -375,18 +381,13 @@ def _bytes(dialogue: Dialogue) -> int:
     return sum(part.nbytes for part in (dialogue.clip, dialogue.answer) if part is not None)
 
 
-def _as_json(work: Work) -> dict[str, Any]:
-    shard = work.shard
-    return {
-        "shard": [shard.shard_id, shard.content, shard.rows, shard.payload],
-        "missing": {name: [list(rows) for rows in ranges] for name, ranges in work.missing.items()},
-    }
+def _packed(work: Work) -> dict[str, Any]:
+    return {**asdict(work.shard), "missing": json.dumps(work.missing)}
 
 
-def _from_json(value: Mapping[str, Any]) -> Work:
-    shard_id, content, rows, payload = value["shard"]
-    missing = {name: [Rows(*pair) for pair in ranges] for name, ranges in value["missing"].items()}
-    return Work(Shard(shard_id=shard_id, content=content, rows=rows, payload=payload), missing)
+def _unpacked(row: dict[str, Any]) -> Work:
+    missing = {name: [Rows(*pair) for pair in ranges] for name, ranges in json.loads(row.pop("missing")).items()}
+    return Work(Shard(**row), missing)
 
 
 def _cause(error: BaseException) -> SpearError:

@@ -6,13 +6,14 @@ S3 is reached through s3fs; endpoint, region and keys come from the standard AWS
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import queue
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,7 @@ from typing import Any, BinaryIO, cast
 
 from spear_ray.errors import AudioTooLarge, StorageError
 
-PROBE_SECONDS = 20.0
+PROBE_SECONDS = 15.0
 STREAM_BLOCK_BYTES = 4 << 20
 
 
@@ -64,7 +65,9 @@ class Store:
     def files(self, under: str = "") -> dict[str, Stat]:
         """All files below a folder, by name relative to the root, sorted; empty where there is no folder."""
         with self._guard("list", under):
-            found = self.fs.find(self.path(under), detail=True, **({"refresh": True} if self.remote else {}))
+            if not self.remote:
+                return _local_files(self.root, under)
+            found = self.fs.find(self.path(under), detail=True, refresh=True)
         base = len(self.root) + 1
         return {path[base:]: _stat(info) for path, info in sorted(found.items()) if len(path) > base}
 
@@ -75,7 +78,10 @@ class Store:
                 found = self.fs.ls(self.path(under), detail=True, refresh=True)
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        return sorted(PurePosixPath(item["name"]).name for item in found if item["type"] == "directory")
+        return sorted(PurePosixPath(item["name"]).name for item in found if self._is_folder(item))
+
+    def _is_folder(self, item: Mapping[str, Any]) -> bool:
+        return item["type"] == "directory" or (not self.remote and os.path.isdir(item["name"]))
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file or folder."""
@@ -87,17 +93,28 @@ class Store:
         """The whole file.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: there is none, a folder has that name, or no file can have it.
             AudioTooLarge: more than `most` bytes; nothing beyond them was fetched.
             StorageError: the store failed.
         """
+        if not name or "\0" in name:
+            raise FileNotFoundError(self.url(name))
         with self._guard("read", name):
-            if most is None:
-                return cast(bytes, self.fs.cat_file(self.path(name)))
-            data = cast(bytes, self.fs.cat_file(self.path(name), start=0, end=most + 1))
-        if len(data) > most:
+            data = self._fetched(name, {} if most is None else {"start": 0, "end": most + 1})
+        if most is not None and len(data) > most:
             raise AudioTooLarge(f"{self.url(name)} has more than {most} bytes (audio.max_bytes)")
         return data
+
+    def _fetched(self, name: str, part: dict[str, int]) -> bytes:
+        try:
+            return cast(bytes, self.fs.cat_file(self.path(name), **part))
+        except OSError as error:
+            if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG):
+                raise FileNotFoundError(self.url(name)) from error
+            # S3 refuses to send a part of an object that has no bytes.
+            if self.remote and error.errno == errno.EINVAL and part and self.fs.size(self.path(name)) == 0:
+                return b""
+            raise
 
     @contextmanager
     def open(self, name: str, offset: int = 0) -> Iterator[BinaryIO]:
@@ -128,9 +145,13 @@ class Store:
     def move(self, name: str, to: str) -> None:
         """Rename a file, over an older one if there is one."""
         with self._guard("move", name):
-            if not self.remote:
+            if self.remote:
+                # Not fs.mv, which takes * ? [ in a name for patterns.
+                self.fs.cp_file(self.path(name), self.path(to))
+                self.fs.rm_file(self.path(name))
+            else:
                 Path(self.path(to)).parent.mkdir(parents=True, exist_ok=True)
-            self.fs.mv(self.path(name), self.path(to))
+                os.replace(self.path(name), self.path(to))
 
     def remove(self, name: str) -> None:
         """Delete a file."""
@@ -207,8 +228,21 @@ def _within(seconds: float, call: Callable[[], None]) -> None:
 
 
 def _stat(info: dict[str, Any]) -> Stat:
-    tag = info.get("ETag") or info.get("mtime") or ""
-    return Stat(int(info["size"]), str(tag).strip('"'))
+    return Stat(int(info["size"]), str(info.get("ETag") or "").strip('"'))
+
+
+def _local_files(root: str, under: str) -> dict[str, Stat]:
+    """As S3 would list them: linked folders are gone into, links that go nowhere or round in a circle are not."""
+    found = {}
+    for folder, folders, names in os.walk(os.path.join(root, under), followlinks=True):
+        here = os.path.realpath(folder)
+        folders[:] = [name for name in folders if not f"{here}/".startswith(f"{os.path.realpath(f'{folder}/{name}')}/")]
+        for name in names:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path):
+                info = os.stat(path)
+                found[os.path.relpath(path, root)] = Stat(info.st_size, str(info.st_mtime))
+    return dict(sorted(found.items()))
 
 
 def _write_local(path: Path, data: bytes | BinaryIO) -> None:
@@ -236,4 +270,6 @@ def _is_storage(error: Exception) -> bool:
 
 def _reason(error: Exception) -> str:
     """One line; botocore's messages name endpoints and codes, never keys."""
-    return " ".join(str(error).split()) or type(error).__name__
+    reason = " ".join(str(error).split()) or type(error).__name__
+    hint = "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    return reason + (hint if type(error).__name__ == "NoCredentialsError" else "")

@@ -25,6 +25,7 @@ from pathlib import Path
 
 BUCKET = "spear"
 START_SECONDS = 60
+STOP_SECONDS = 3
 
 
 def free_port() -> int:
@@ -140,7 +141,7 @@ class S3Server:
             return
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(20)
+            self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -1,17 +1,15 @@
 """SPEARBench's aggregation against recorded results of its published code."""
 
 import csv
-import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_cases import GOLDEN, json_cases
 
 from spear_ray.leaderboard import published, published_rules
 from spear_ray.leaderboard.spearbench import COLUMNS, HUMAN
 
-GOLDEN = Path(os.environ.get("SPEAR_GOLDEN_DIR") or Path(__file__).parent / "golden") / "04_spearbench"
 SPLIT = "test"
 SUBSETS = ("improvised", "naturalistic")
 HUMAN_FOLDER = "original"
@@ -81,14 +79,8 @@ def test_golden_benchmark_line_of_one_subset(line):
     check(line, (line["protocol"].removeprefix("subset="),))
 
 
-def entrainment_cases() -> list:
-    path = GOLDEN / "entrainment_cases.json"
-    found = json.loads(path.read_text())["cases"] if path.is_file() else []
-    return [pytest.param(case, id=case["id"]) for case in found]
-
-
-@pytest.mark.parametrize("case", entrainment_cases())
-def test_golden_entrainment(case):
+@pytest.mark.parametrize(("path", "case"), json_cases("entrainment_cases*.json"))
+def test_golden_entrainment(path, case):
     question, answer = (np.array(case[side], dtype=np.float64) for side in ("question", "answer"))
     expected = [np.nan if case[name] is None else case[name] for name in ("slope", "trace")]
     found = [published_rules.entrainment_slope(question, answer), published_rules.total_variance(answer)]

@@ -123,10 +123,12 @@ def _cells(
     groups = {scorer: dict(_groups(columns)) for scorer, columns in rows.items()}
     places = sorted({place for found in groups.values() for place in found}, key=_pooled_first)
     for system, subset in places:
+        here = {scorer: found[system, subset] for scorer, found in groups.items() if (system, subset) in found}
+        conversations = {scorer: group.conversation_id.tolist() for scorer, group in here.items()}
         for one in metrics:
-            group = groups[one.scorer].get((system, subset))
+            group = here.get(one.scorer)
             if group is not None:
-                cell = Cell(group.value(one.metric.source) * one.metric.scale, group.conversation_id.tolist())
+                cell = Cell(group.value(one.metric.source) * one.metric.scale, conversations[one.scorer])
                 yield (system, subset, one.name), (_entry(system, subset, one, cell, config), cell)
 
 

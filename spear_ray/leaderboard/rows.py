@@ -52,6 +52,8 @@ class ScorerRows:
 
     def where(self, mask: Mask) -> ScorerRows:
         """The rows that a boolean [rows] selects."""
+        if mask.all():
+            return self
         text = {name: getattr(self, name)[mask] for name in TEXT_COLUMNS}
         return ScorerRows(**text, values={key: column[mask] for key, column in self.values.items()})
 
@@ -106,7 +108,10 @@ def _check_fingerprint(scorer: str, table: pa.Table) -> None:
 
 
 def _strings(table: pa.Table, name: str) -> Strings:
-    return np.array(["" if value is None else value for value in table.column(name).to_pylist()], dtype=np.str_)
+    # Objects, not fixed-width text: rows share their strings, and selecting rows copies pointers only.
+    shared: dict[str, str] = {}
+    texts = (value or "" for value in table.column(name).to_pylist())
+    return np.array([shared.setdefault(text, text) for text in texts], dtype=np.object_)
 
 
 def _metrics(column: Any, rows: int) -> dict[str, Floats]:

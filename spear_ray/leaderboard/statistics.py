@@ -19,11 +19,11 @@ Integers = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.uint16]
 Reducer = Literal["mean", "median"]
 
-CELLS_PER_CHUNK = 4_000_000
-"""Resamples x rows (or conversations) held as 8-byte numbers at the same time: 32 MB."""
+CELLS_PER_CHUNK = 100_000
+"""Resamples x rows (or conversations) held as 8-byte numbers at the same time: 0.8 MB."""
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def draw_weights(conversations: int, resamples: int, seed: int) -> Weights:
     """How often each conversation is drawn in each resample.
 

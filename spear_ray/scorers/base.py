@@ -11,6 +11,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from spear_ray.dialogue import Dialogue, Score, Status
@@ -116,7 +117,7 @@ class Scorer(ABC, Generic[ConfigT]):
         settings.pop("resources")
         return {"scorer": self.name, "version": self.version, "settings": settings}
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """16 hex digits of the SHA-256 of `identity`: rows with the same one are comparable."""
         text = json.dumps(self.identity, sort_keys=True, separators=(",", ":"))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import zlib
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import count
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -55,13 +57,19 @@ class Shard:
             another shard.
         content: hash of metadata and sizes only: the same data elsewhere has the same one.
         rows: number of dialogues.
-        payload: what the source needs to read it, JSON types only.
+        packed: the payload, compressed: a driver holds many shards, and looks into few.
     """
 
     shard_id: str
     content: str
     rows: int
-    payload: Mapping[str, Any]
+    packed: bytes
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """What the source needs to read the shard; unpacked at each call."""
+        payload: dict[str, Any] = json.loads(zlib.decompress(self.packed))
+        return payload
 
 
 class Source(ABC):
@@ -116,14 +124,14 @@ class Source(ABC):
         except AudioError as error:
             raise type(error)(f"{what} {name}: {error}") from error
 
-    def shard(self, label: str, rows: int, payload: Mapping[str, Any], stats: Sequence[Any] = ()) -> Shard:
-        """A shard whose id holds a hash of its payload, its files' tags and the reading options.
+    def shard(self, label: str, rows: int, payload: Mapping[str, Any], tagless: Any) -> Shard:
+        """A shard whose id holds a hash of its payload and of the reading options.
 
         Args:
             label: for people; the id begins with it.
             rows: number of dialogues.
-            payload: metadata of the rows, with file sizes.
-            stats: tags of the files, which change when a file is written again.
+            payload: metadata of the rows with sizes and tags of their files; JSON types only.
+            tagless: the same without the tags, which differ between copies of the same data.
         """
         options = {
             "reader": READER_VERSION,
@@ -131,9 +139,12 @@ class Source(ABC):
             "answer_channels": self.data.answer_channels,
             "asking_channel": self.data.asking_channel,
         }
-        content = digest_of([payload, options])
-        digest = digest_of([content, stats])
-        return Shard(shard_id=f"{slug(label)}-{digest[:12]}", content=content[:16], rows=rows, payload=payload)
+        return Shard(
+            shard_id=f"{slug(label)}-{digest_of([payload, options])[:12]}",
+            content=digest_of([tagless, options])[:16],
+            rows=rows,
+            packed=zlib.compress(json.dumps(payload).encode()),
+        )
 
 
 def digest_of(value: Any) -> str:
@@ -190,6 +201,15 @@ def number(row: Mapping[str, str | None], field: str) -> float:
 def optional_number(row: Mapping[str, str | None], field: str) -> float | None:
     """A time field that may be blank."""
     return number(row, field) if (row.get(field) or "").strip() else None
+
+
+def leads_out(name: str) -> bool:
+    """Whether a name of a file would leave the data set.
+
+    >>> [leads_out(name) for name in ("audios/a b.wav", "../a.wav", "/etc/passwd", "s3://other/a.wav")]
+    [False, True, True, True]
+    """
+    return name.startswith(("/", "~")) or ".." in PurePosixPath(name).parts or "://" in name
 
 
 def two_channels(samples: Samples, asking: int) -> Samples:

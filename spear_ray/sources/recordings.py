@@ -8,7 +8,7 @@ question_text, answer_text. Channel 0 asks and channel 1 answers unless `data.as
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -27,6 +27,7 @@ from spear_ray.sources.base import (
     Source,
     duplicate,
     in_advance,
+    leads_out,
     limited,
     number,
     optional_number,
@@ -66,7 +67,7 @@ class RecordingsSource(Source):
         ):
             system, split, subset = (_text(row, key) or UNNAMED for key in ("system", "split", "subset"))
             item = Item(name, _text(row, "conversation_id") or name, system, split, subset)
-            stat = files.get(_text(row, "file"), Stat(0, ""))
+            stat = files.get(str(PurePosixPath(_text(row, "file"))), Stat(0, ""))
             yield {
                 "item": list(item),
                 "row": row,
@@ -79,11 +80,11 @@ class RecordingsSource(Source):
     def _shard(self, begin: int, entries: list[dict[str, Any]]) -> Shard:
         label = f"{PurePosixPath(self.table).stem}-{begin:06d}"
         slim = [{key: value for key, value in entry.items() if key != "tag"} for entry in entries]
-        shard = self.shard(label, len(entries), {"entries": slim}, [entry["tag"] for entry in entries])
-        return replace(shard, payload={"begin": begin, "entries": entries})
+        return self.shard(label, len(entries), {"begin": begin, "entries": entries}, slim)
 
     def _shortened(self, shard: Shard, rows: int) -> Shard:
-        return self._shard(shard.payload["begin"], shard.payload["entries"][:rows])
+        payload = shard.payload
+        return self._shard(payload["begin"], payload["entries"][:rows])
 
     def items(self, shard: Shard) -> list[Item]:
         """Who each row is about."""
@@ -111,9 +112,9 @@ class RecordingsSource(Source):
         name = _text(row, "file")
         if not name:
             raise FieldMissing("file is blank")
-        if name.startswith(("/", "~")) or ".." in PurePosixPath(name).parts or "://" in name:
+        if leads_out(name):
             raise PathOutsideData(f"file='{name}' leads out of the data set")
-        decoded = self.decode(name, "recording")
+        decoded = self.decode(str(PurePosixPath(name)), "recording")
         if decoded.samples.shape[0] != 2:
             raise AudioChannels(f"{name} has one channel; a recording needs one channel for each side")
         check_recording_times(decoded.samples.shape[1] / SAMPLE_RATE_HZ, question_end_s, answer_start_s, context_end_s)

@@ -2,7 +2,8 @@
 
 A shard holds, dialogue after dialogue, ``<key>.json`` (SPEARBench's columns, who, checksums), ``<key>.question.<ext>``
 and ``<key>.answer.<ext>``. ``index.json`` lists shards (rows, bytes, SHA-256) and in each the parts: byte offsets at
-which readers can begin, with the dialogues that follow, so that nothing is lost when a tar is damaged.
+which readers can begin, with the dialogues that follow and the checksums of their metadata, so that nothing is lost
+or changed unseen when a tar is damaged.
 """
 
 from __future__ import annotations
@@ -15,12 +16,22 @@ from pathlib import PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
 
 from spear_ray.dialogue import SAMPLE_RATE_HZ, Dialogue
-from spear_ray.errors import AudioMissing, AudioTooLarge, DataLayoutError, RowError, ShardDamaged
-from spear_ray.sources.base import Item, Shard, Source, duplicate, limited, number
+from spear_ray.errors import (
+    AudioMissing,
+    AudioTooLarge,
+    DataLayoutError,
+    FieldMissing,
+    PathOutsideData,
+    RowError,
+    ShardDamaged,
+)
+from spear_ray.sources.base import Item, Shard, Source, duplicate, leads_out, limited, number
 from spear_ray.sources.spearbench import check_times, dialogue_of
 
 INDEX = "index.json"
 FORMAT = "spear_ray-shards-1"
+PACKED_PROBLEMS = {kind.code: kind for kind in (AudioMissing, AudioTooLarge, FieldMissing, PathOutsideData)}
+"""Why a member can be absent."""
 
 
 class Group(NamedTuple):
@@ -44,12 +55,19 @@ class ShardsSource(Source):
         if not isinstance(index, dict) or index.get("format") != FORMAT:
             raise DataLayoutError(f"{self.store.url(INDEX)} is not of the format {FORMAT}")
         sizes = {name: stat.size for name, stat in self.store.files().items()}
-        shards = [shard for entry in index["shards"] for shard in self._parts(entry, sizes.get(entry["name"], 0))]
+        try:
+            shards = [shard for entry in index["shards"] for shard in self._parts(entry, sizes.get(entry["name"], 0))]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataLayoutError(
+                f"{self.store.url(INDEX)} is damaged ({type(error).__name__}: {error}); pack the data set again"
+            ) from error
         if not shards:
             raise DataLayoutError(f"{self.store.url(INDEX)} lists no dialogues that are to be kept")
         return limited(shards, self.data.limit, self._shortened)
 
     def _parts(self, entry: Mapping[str, Any], size: int) -> Iterator[Shard]:
+        if leads_out(entry["name"]):
+            raise DataLayoutError(f"{self.store.url(INDEX)}: the shard '{entry['name']}' leads out of the data set")
         if size != entry["bytes"]:
             self.notes.append(f"{entry['name']} has {size} bytes; index.json says {entry['bytes']}")
         for number_, part in enumerate(entry["parts"]):
@@ -63,6 +81,7 @@ class ShardsSource(Source):
                 "offset": part["offset"],
                 "number": number_,
                 "dialogues": [list(item) for item in items],
+                "checksums": list(part["checksums"]),
             }
             yield self._shard(payload)
 
@@ -70,15 +89,19 @@ class ShardsSource(Source):
         items = [Item(*item) for item in payload["dialogues"]]
         kept = [index for index, item in enumerate(items) if self.wants(item.system, item.split, item.subset)]
         label = f"{PurePosixPath(payload['name']).stem}-{payload['number']:04d}"
-        return self.shard(label, len(kept), {**payload, "kept": kept})
+        whole = {**payload, "kept": kept}
+        return self.shard(label, len(kept), whole, whole)
 
     def _shortened(self, shard: Shard, rows: int) -> Shard:
-        kept = shard.payload["kept"][:rows]
-        return self._shard({**shard.payload, "dialogues": shard.payload["dialogues"][: kept[-1] + 1]})
+        payload = shard.payload
+        end = payload["kept"][rows - 1] + 1
+        cut = {name: payload[name][:end] for name in ("dialogues", "checksums")}
+        return self._shard({**payload, **cut})
 
     def items(self, shard: Shard) -> list[Item]:
         """Who each row is about."""
-        return [Item(*shard.payload["dialogues"][place]) for place in shard.payload["kept"]]
+        payload = shard.payload
+        return [Item(*payload["dialogues"][place]) for place in payload["kept"]]
 
     def read(self, shard: Shard, wanted: Container[int]) -> Iterator[tuple[int, Dialogue]]:
         """One pass over the part; members of rows that are not wanted are passed over without decoding."""
@@ -90,12 +113,15 @@ class ShardsSource(Source):
         place = 0
         for group in self._groups(payload["name"], payload["offset"], names):
             found = names[group.key]
+            if found < place:
+                continue
             for missed in range(place, found):
                 if row_of.get(missed, -1) in wanted:
                     yield row_of[missed], self._lost(items[missed], payload)
-            place = max(place, found + 1)
+            place = found + 1
             if row_of.get(found, -1) in wanted:
-                yield row_of[found], self._dialogue(items[found], group, payload["name"])
+                where = f"{payload['name']} {group.key}"
+                yield row_of[found], self._dialogue(items[found], group, where, payload["checksums"][found])
             if place > last:
                 return
         for missed in range(place, last + 1):
@@ -115,15 +141,14 @@ class ShardsSource(Source):
         except FileNotFoundError:
             return
 
-    def _dialogue(self, item: Item, group: Group, shard: str) -> Dialogue:
-        where = f"{shard} {group.key}"
+    def _dialogue(self, item: Item, group: Group, where: str, checksum: str) -> Dialogue:
         try:
-            return self._readable(item, group, where)
+            return self._readable(item, group, where, checksum)
         except RowError as error:
             return item.unreadable(type(error)(f"{where}: {error}"))
 
-    def _readable(self, item: Item, group: Group, where: str) -> Dialogue:
-        meta = _meta(group)
+    def _readable(self, item: Item, group: Group, where: str, checksum: str) -> Dialogue:
+        meta = _meta(group, checksum)
         row = meta["row"]
         if meta.get("repeated"):
             return duplicate(item, where)
@@ -133,7 +158,8 @@ class ShardsSource(Source):
         question, answer = (
             self.decode_bytes(_audio(group, role, meta), role, where) for role in ("question", "answer")
         )
-        check_times(question.samples.shape[1] / SAMPLE_RATE_HZ, question_end_s, answer_start_s, context_end_s)
+        clip_s = question.samples.shape[1] / SAMPLE_RATE_HZ
+        check_times(clip_s, question_end_s, answer_start_s, context_end_s, self.audio.max_seconds)
         times = (question_end_s, answer_start_s, context_end_s)
         return dialogue_of(item, question, answer, row, times=times, data=self.data)
 
@@ -194,20 +220,23 @@ def _complete(parts: Mapping[str, bytes | None]) -> bool:
         return True
 
 
-def _meta(group: Group) -> dict[str, Any]:
-    try:
-        meta = json.loads(group.members["json"] or b"")
-        if isinstance(meta["row"], dict) and isinstance(meta["members"], dict):
-            return dict(meta)
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise ShardDamaged("its .json member is not what `spear-ray pack` writes")
+def checksum_of(meta: bytes) -> str:
+    """What the index keeps of a dialogue's .json member."""
+    return hashlib.sha256(meta).hexdigest()[:32]
+
+
+def _meta(group: Group, checksum: str) -> dict[str, Any]:
+    text = group.members["json"] or b""
+    if checksum_of(text) != checksum:
+        raise ShardDamaged("its .json member does not match the checksum in the index")
+    return dict(json.loads(text))
 
 
 def _audio(group: Group, role: str, meta: Mapping[str, Any]) -> bytes:
     name = next((member for member in meta["members"] if member.split(".")[0] == role), None)
     if name is None:
-        raise AudioMissing(f"{role}: {meta.get('problems', {}).get(role, 'there was no such file when packed')}")
+        code, message = meta["problems"][role]
+        raise PACKED_PROBLEMS[code](f"{role} {message}")
     data = group.members[name]
     if data is None:
         raise AudioTooLarge(f"{role}: more bytes than audio.max_bytes")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -33,6 +33,7 @@ from spear_ray.sources.base import (
     Source,
     duplicate,
     in_advance,
+    leads_out,
     limited,
     number,
     two_channels,
@@ -68,6 +69,8 @@ class SpearBenchSource(Source):
             )
         files = {**self.store.files("inputs"), **self.store.files("outputs")}
         shards = [shard for table in tables for shard in self._slices(*table, files)]
+        if not shards:
+            raise DataLayoutError(f"{self.store.url('outputs')}: none of {len(tables)} metadata.csv has a row")
         return limited(shards, self.data.limit, self._shortened)
 
     def _tables(self) -> Iterator[tuple[str, str, str, str]]:
@@ -106,13 +109,12 @@ class SpearBenchSource(Source):
             yield self._shard(f"{system}-{split}-{subset}-{begin:06d}", entries[begin : begin + step])
 
     def _shard(self, label: str, entries: list[dict[str, Any]]) -> Shard:
-        tags = [entry["tags"] for entry in entries]
         slim = [{key: value for key, value in entry.items() if key != "tags"} for entry in entries]
-        payload = {"label": label, "entries": slim}
-        return replace(self.shard(label, len(entries), payload, tags), payload={"label": label, "entries": entries})
+        return self.shard(label, len(entries), {"label": label, "entries": entries}, slim)
 
     def _shortened(self, shard: Shard, rows: int) -> Shard:
-        return self._shard(shard.payload["label"], shard.payload["entries"][:rows])
+        payload = shard.payload
+        return self._shard(payload["label"], payload["entries"][:rows])
 
     def items(self, shard: Shard) -> list[Item]:
         """Who each row is about."""
@@ -147,7 +149,8 @@ class SpearBenchSource(Source):
         context_end_s = number(row, "context_end_time")
         question = self.decode(_named(row, "audio_path", question_name), "question")
         answer = self.decode(_named(row, "answer_audio_path", answer_name), "answer")
-        check_times(question.samples.shape[1] / SAMPLE_RATE_HZ, question_end_s, answer_start_s, context_end_s)
+        clip_s = question.samples.shape[1] / SAMPLE_RATE_HZ
+        check_times(clip_s, question_end_s, answer_start_s, context_end_s, self.audio.max_seconds)
         return dialogue_of(
             item,
             question,
@@ -158,12 +161,14 @@ class SpearBenchSource(Source):
         )
 
 
-def check_times(clip_s: float, question_end_s: float, answer_start_s: float, context_end_s: float) -> None:
-    """Times must lie on the clip.
+def check_times(
+    clip_s: float, question_end_s: float, answer_start_s: float, context_end_s: float, most_s: float
+) -> None:
+    """Times must lie on the clip, the answer's start after its beginning and before `most_s`.
 
     Raises:
         TimeOutOfRange: the question ends before the clip's beginning or after its end, the context ends after the
-            question or before the clip, or the answer starts before the clip.
+            question or before the clip, or the answer starts before the clip or beyond `most_s`.
     """
     if not 0 < question_end_s <= clip_s + TIME_TOLERANCE_S:
         raise TimeOutOfRange(f"question_end_time={question_end_s} s lies outside the clip of {clip_s:.3f} s")
@@ -173,6 +178,11 @@ def check_times(clip_s: float, question_end_s: float, answer_start_s: float, con
         raise TimeOutOfRange(
             f"answer_start_time={answer_start_s} s puts the answer {-question_end_s - answer_start_s:.3f} s"
             " before the clip begins"
+        )
+    if question_end_s + answer_start_s > most_s:
+        raise TimeOutOfRange(
+            f"answer_start_time={answer_start_s} puts the answer beyond {most_s} s (audio.max_seconds);"
+            " it is meant in seconds"
         )
 
 
@@ -251,7 +261,7 @@ def _resolve(path: str | None, files: Mapping[str, Stat], guesses: tuple[str, ..
         return None
     parts = PurePosixPath(text).parts
     begins = [index for index, part in enumerate(parts) if part in ("inputs", "outputs")]
-    tail = "/".join(parts[begins[0] :] if begins else parts)
+    tail = text if "://" in text and not begins else "/".join(parts[begins[0] :] if begins else parts)
     return next((name for name in (tail, *guesses) if name in files), tail)
 
 
@@ -267,6 +277,6 @@ def _named(row: Row, column: str, name: str | None) -> str:
         if column == "answer_audio_path":
             raise AudioMissing("answer_audio_path is blank: there is no answer file")
         raise FieldMissing(f"{column} is blank")
-    if name.startswith(("/", "~")) or ".." in PurePosixPath(name).parts or "://" in name:
+    if leads_out(name):
         raise PathOutsideData(f"{column}='{row[column]}' leads out of the data set")
     return name

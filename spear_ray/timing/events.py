@@ -69,12 +69,14 @@ class _Unit(NamedTuple):
 def interaction_events(question: Segments, answer: Segments, thresholds: Thresholds) -> list[Event]:
     """All events of a dialogue, by start.
 
-    - backchannel: a unit of at most `backchannel_s` that begins while the other side speaks and ends before the
-      other side does, or that fills a silence inside the other side's turn no longer than `backchannel_s`.
-    - interruption: a unit that begins while the other side speaks, at least `overlap_s` before its end, and is no
-      backchannel.
-    - turn initiation: a unit that takes the floor otherwise.
-    - pause, gap: mutual silence, backchannels aside, with the same side before and after, or another one.
+    The side whose turn ends last has the floor. A turn is a unit that is no backchannel.
+
+    - backchannel: a unit of at most `backchannel_s` inside the turn of the side that has the floor: it ends before
+      that side does, or lies around a silence of that side no longer than `backchannel_s` and ends before the side
+      is done again. Where a longer unit follows in the same silence, both are the beginning of a turn.
+    - interruption: a turn that begins while the other side speaks, at least `overlap_s` before its end.
+    - turn initiation: a turn that takes the floor otherwise.
+    - pause, gap: silence between turns (backchannels aside), with the same side before and after, or another one.
 
     Args:
         question: speech of the asking side, sorted segments in seconds.
@@ -82,19 +84,23 @@ def interaction_events(question: Segments, answer: Segments, thresholds: Thresho
         thresholds: see `Thresholds`.
     """
     units = sorted(
-        _Unit(segment.start, segment.end, side)
-        for side, segments in ((Side.QUESTION, question), (Side.ANSWER, answer))
-        for segment in merged(segments, thresholds.ipu_gap_s)
+        (
+            _Unit(segment.start, segment.end, side)
+            for side, segments in ((Side.QUESTION, question), (Side.ANSWER, answer))
+            for segment in merged(segments, thresholds.ipu_gap_s)
+        ),
+        # Of two that begin together the longer one comes first: it has the floor.
+        key=lambda unit: (unit.start, -unit.end, unit.side),
     )
     events: list[Event] = []
-    turns: list[_Unit] = []
+    holder: _Unit | None = None
     for index, unit in enumerate(units):
-        if _is_backchannel(unit, units, index, thresholds):
-            events.append(Event(Kind.BACKCHANNEL, unit.side, unit.start, unit.end))
+        if holder is not None and _is_backchannel(index, units, holder, thresholds):
+            events.append(Event(Kind.BACKCHANNEL, *_what(unit)))
             continue
-        events.extend(_onset(unit, turns, thresholds))
-        turns.append(unit)
-    events.extend(_silences(turns, thresholds))
+        events.extend(_turn(unit, holder, thresholds))
+        if holder is None or unit.end > holder.end:
+            holder = unit
     return sorted(events, key=lambda event: (event.start, event.end, event.kind))
 
 
@@ -106,43 +112,36 @@ def counts(events: Sequence[Event]) -> dict[str, int]:
     return table
 
 
-def _is_backchannel(unit: _Unit, units: Sequence[_Unit], index: int, thresholds: Thresholds) -> bool:
-    if unit.end - unit.start > thresholds.backchannel_s:
+def _is_backchannel(index: int, units: Sequence[_Unit], holder: _Unit, thresholds: Thresholds) -> bool:
+    unit = units[index]
+    if unit.side == holder.side or unit.end - unit.start > thresholds.backchannel_s:
         return False
-    others = [other for other in units if other.side != unit.side]
-    before = [other for other in others if other.start <= unit.start]
-    if not before:
-        return False
-    last = before[-1]
-    if unit.end <= last.end:
+    if unit.end <= holder.end:
         return True
-    own_follows = next((own for own in units[index + 1 :] if own.side == unit.side), None)
-    resumes = next((other for other in others if other.start > unit.start), None)
-    if resumes is None or (own_follows and own_follows.start < resumes.start):
+    later = range(index + 1, len(units))
+    resumed = next((place for place in later if units[place].side == holder.side), len(units))
+    if resumed == len(units) or units[resumed].start - holder.end > thresholds.backchannel_s:
         return False
-    # The other side's silence around the unit is short: it never gave the floor away.
-    return unit.end <= resumes.end and resumes.start - last.end <= thresholds.backchannel_s
+    only = index + 1 == resumed
+    return unit.end <= units[resumed].end and (only or _is_backchannel(index + 1, units, holder, thresholds))
 
 
-def _onset(unit: _Unit, turns: Sequence[_Unit], thresholds: Thresholds) -> Iterator[Event]:
-    holder = turns[-1].side if turns else None
-    over = max((turn.end for turn in turns if turn.side != unit.side), default=float("-inf"))
-    if over - unit.start >= thresholds.overlap_s and over > unit.start:
-        yield Event(Kind.INTERRUPTION, unit.side, unit.start, unit.end)
-    elif holder != unit.side:
-        yield Event(Kind.TURN_INITIATION, unit.side, unit.start, unit.end)
+def _turn(unit: _Unit, holder: _Unit | None, thresholds: Thresholds) -> Iterator[Event]:
+    """What a turn is, given the turn that ended last before or during it: first the silence, then the onset."""
+    if holder is None:
+        yield Event(Kind.TURN_INITIATION, *_what(unit))
+        return
+    silence = unit.start - holder.end
+    kind, least = (Kind.PAUSE, thresholds.pause_s) if unit.side == holder.side else (Kind.GAP, thresholds.gap_s)
+    if silence > 0 and silence >= least:
+        yield Event(kind, unit.side, holder.end, unit.start)
+    if unit.side != holder.side:
+        interrupts = silence < 0 and -silence >= thresholds.overlap_s
+        yield Event(Kind.INTERRUPTION if interrupts else Kind.TURN_INITIATION, *_what(unit))
 
 
-def _silences(turns: Sequence[_Unit], thresholds: Thresholds) -> Iterator[Event]:
-    end = float("-inf")
-    holder: Side | None = None
-    for turn in turns:
-        if holder is not None and turn.start > end:
-            kind, least = (Kind.PAUSE, thresholds.pause_s) if turn.side == holder else (Kind.GAP, thresholds.gap_s)
-            if turn.start - end >= least:
-                yield Event(kind, turn.side, end, turn.start)
-        if turn.end > end:
-            end, holder = turn.end, turn.side
+def _what(unit: _Unit) -> tuple[Side, float, float]:
+    return unit.side, unit.start, unit.end
 
 
 def speech_of(pairs: Sequence[Segment]) -> list[list[float]]:
