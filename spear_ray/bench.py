@@ -139,19 +139,28 @@ def republish(config: BenchConfig) -> Outcome:
     """
     store = Store(config.run.uri)
     store.check()
-    try:
-        record = json.loads(store.read("run.json"))
-    except FileNotFoundError:
-        raise PrerequisiteError(f"{store.url('run.json')} does not exist: run the benchmark first") from None
+    record = _finished(store)
     prints = {name: str(entry["fingerprint"]) for name, entry in record["scorers"].items()}
     tables = read_rows(Ledger(store), prints)
     scorers = [scorer_type(name)(getattr(config.scorer, name)) for name in prints]
     return _publish(config, store, record, tables, scorers, count_rows(tables))
 
 
+def _finished(store: Store) -> dict[str, Any]:
+    """The record of a finished run."""
+    where = store.url("run.json")
+    try:
+        record: dict[str, Any] = json.loads(store.read("run.json"))
+    except FileNotFoundError:
+        raise PrerequisiteError(f"{where} does not exist: run the benchmark first") from None
+    if record["state"] != "finished":
+        raise PrerequisiteError(f"{where} says state '{record['state']}': run the benchmark again to complete it")
+    return record
+
+
 def _check_lasting(uri: str) -> None:
     """A submitted job runs in a copy of the working directory that Ray deletes: results must not land there."""
-    if JOB_FOLDER in Path.cwd().parts and not uri.startswith("s3://") and not Path(uri).is_absolute():
+    if JOB_FOLDER in Path.cwd().parts and not uri.startswith("s3://") and not Path(uri).expanduser().is_absolute():
         raise ConfigError(
             f"run.uri={uri} is relative to the job's working directory, which Ray deletes;"
             " give an absolute path or s3://bucket/prefix"
@@ -342,7 +351,8 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def _write_json(store: Store, name: str, value: Mapping[str, Any]) -> None:
-    store.write(name, (json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
+    """Keys stay in their order: a report made from the file again is the same."""
+    store.write(name, (json.dumps(value, indent=2) + "\n").encode())
 
 
 def _now() -> str:

@@ -70,7 +70,7 @@ def bench(words: Sequence[str]) -> int:
     from spear_ray.config import load, names_scorers
     from spear_ray.leaderboard.terminal import print_ranking
 
-    console = Console()
+    console = Console(markup=False)
     outcome = benchmark.run(load(words), console, words, names_scorers(words))
     print_ranking(outcome.board, console)
     _print_results(console, outcome)
@@ -85,7 +85,7 @@ def report(words: Sequence[str]) -> int:
     from spear_ray.config import load
     from spear_ray.leaderboard.terminal import print_ranking
 
-    console = Console()
+    console = Console(markup=False)
     outcome = benchmark.republish(load(words))
     print_ranking(outcome.board, console)
     _print_results(console, outcome)

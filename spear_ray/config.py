@@ -89,10 +89,12 @@ class PipelineConfig:
     Args:
         block_bytes: size of one block of decoded audio.
         progress_seconds: time between progress lines where the output is not a terminal.
+        stall_seconds: a run in which nothing moves for so long is ended (exit 3) and can be continued.
     """
 
     block_bytes: int = 32 << 20
     progress_seconds: float = 10.0
+    stall_seconds: float = 1800.0
 
 
 @dataclass(kw_only=True)

@@ -17,7 +17,7 @@ def list_scorers(words: Sequence[str]) -> int:
 
     from spear_ray.scorers import scorer_types
 
-    console = Console()
+    console = Console(markup=False)
     for name, kind in scorer_types().items():
         table = Table("metric", "unit", "better", "what it is", title=f"{name} (version {kind.version})")
         for metric in kind.metrics:
@@ -35,7 +35,7 @@ def examine(words: Sequence[str]) -> int:
     from spear_ray.config import conf_dir, load
     from spear_ray.scorers import scorer_types
 
-    console = Console()
+    console = Console(markup=False)
     config = load(words)
     packages = Table("package", "version", title="installed")
     for package, version in versions().items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from spear_ray import errors
 from spear_ray.blocks import (
     AUDIO_COLUMNS,
     block_of,
@@ -35,8 +37,17 @@ BLOCK_SLACK = 4
 """Blocks that may wait between stages, for each actor: enough to keep it busy, few enough to bound memory."""
 
 
+TASK_RETRIES = 5
+"""How often a unit of work is tried again when its actor dies; audio that kills every actor must end the run."""
 SCORERS_PER_COMMITTER = 16
 """Scorer actors that one writer of rows serves; it waits for the store and holds no CPU."""
+OURS = re.compile(r"^spear_ray\.errors\.(\w+): (.+)$", re.MULTILINE)
+RAISED = re.compile(r"^(?!ray\.)[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
+"""Last lines of a traceback: errors of ours, and others that are not Ray's wrapping."""
+
+
+BLOCKWISE: dict[str, Any] = {"batch_size": None, "batch_format": "pyarrow", "zero_copy_batch": True}
+"""Every stage gets whole blocks as Arrow tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,49 +170,53 @@ def _graph(config: BenchConfig, names: Sequence[str], source: Source, ledger: Le
     context.target_max_block_size = config.pipeline.block_bytes
     context.enable_progress_bars = False
     context.print_on_execution_start = False
+    context.execution_no_progress_timeout_s = config.pipeline.stall_seconds
+    cluster = ray.cluster_resources()
     pools = pool_sizes(
         {name: getattr(config.scorer, name).resources for name in names},
-        cluster_cpus=float(ray.cluster_resources().get("CPU", 1.0)),
+        cluster_cpus=float(cluster.get("CPU", 1.0)),
+        cluster_gpus=float(cluster.get("GPU", 0.0)),
         units=len(work),
     )
-    dataset = ray.data.from_items([_packed(item) for item in work], override_num_blocks=len(work)).map_batches(
-        _Reader(source, config.pipeline.block_bytes),
-        batch_size=None,
-        batch_format="pyarrow",
-        zero_copy_batch=True,
-        num_cpus=pools[names[0]].num_cpus,
-    )
+    reader = _Reader(source, config.pipeline.block_bytes)
+    dataset = ray.data.from_items([_packed(item) for item in work], override_num_blocks=len(work))
+    reads_itself = not getattr(config.scorer, names[0]).resources.num_gpus
+    if not reads_itself:
+        dataset = dataset.map_batches(reader, num_cpus=1, **BLOCKWISE)
     for name in names:
-        dataset = _scored(dataset, name, config, pools[name], last=name == names[-1])
+        own_reader = reader if reads_itself and name == names[0] else None
+        dataset = _scored(dataset, name, config, pools[name], last=name == names[-1], reader=own_reader)
     # An actor, not tasks: Ray starts a new process for nearly every task that holds no CPU.
     return dataset.map_batches(
         _Committer,
         fn_constructor_kwargs={"ledger": ledger, "names": tuple(names)},
-        batch_size=None,
-        batch_format="pyarrow",
-        zero_copy_batch=True,
         num_cpus=0,
         compute=ray.data.ActorPoolStrategy(size=1 + sum(pool.most for pool in pools.values()) // SCORERS_PER_COMMITTER),
+        **BLOCKWISE,
     )
 
 
-def _scored(dataset: Any, name: str, config: BenchConfig, pool: Pool, last: bool) -> Any:
+def _scored(dataset: Any, name: str, config: BenchConfig, pool: Pool, last: bool, reader: _Reader | None) -> Any:
     import ray
 
     resources: Resources = getattr(config.scorer, name).resources
+    stage: dict[str, Any] = {"name": name, "config": getattr(config.scorer, name), "last": last}
     return dataset.map_batches(
-        _ScorerStage,
-        fn_constructor_kwargs={"name": name, "config": getattr(config.scorer, name), "last": last},
-        batch_size=None,
-        batch_format="pyarrow",
-        zero_copy_batch=True,
+        _ReadingStage if reader else _ScorerStage,
+        fn_constructor_kwargs={**stage, "reader": reader} if reader else stage,
         num_cpus=pool.num_cpus,
         num_gpus=resources.num_gpus or None,
         memory=resources.memory_bytes,
+        ray_remote_args_fn=_retries,
         compute=ray.data.ActorPoolStrategy(
             min_size=pool.least, max_size=pool.most, max_tasks_in_flight_per_actor=BLOCK_SLACK
         ),
+        **BLOCKWISE,
     )
+
+
+def _retries() -> dict[str, Any]:
+    return {"max_task_retries": TASK_RETRIES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,17 +228,25 @@ class Pool:
     num_cpus: float
 
 
-def pool_sizes(resources: Mapping[str, Resources], cluster_cpus: float, units: int) -> dict[str, Pool]:
+def pool_sizes(
+    resources: Mapping[str, Resources], cluster_cpus: float, units: int, cluster_gpus: float = 0.0
+) -> dict[str, Pool]:
     """How many actors each scorer gets.
 
-    A scorer without `concurrency` gets one actor for each core (at most one for each unit of work); scorers that
-    share the cores hold a fraction of a CPU per actor, and the operating system balances them.
+    Without `concurrency`, a scorer on the GPU gets as many actors as the cluster's GPUs hold, and one on the CPU gets
+    one actor for each core that is left (at most one for each unit of work); those hold a fraction of a CPU each
+    where they are several, and the operating system balances them. Where no scorer is on the CPU, one core is kept
+    for reading.
 
     Raises:
         ClusterError: the configured minimum does not fit the cluster: it would wait forever.
     """
-    sharing = [name for name, need in resources.items() if not need.concurrency]
-    fixed = sum(need.concurrency[0] * need.num_cpus for need in resources.values() if need.concurrency)
+    pools = {
+        name: _fixed(name, need, cluster_gpus) for name, need in resources.items() if need.concurrency or need.num_gpus
+    }
+    sharing = [name for name in resources if name not in pools]
+    reading = 1.0 if all(need.num_gpus for need in resources.values()) else 0.0
+    fixed = reading + sum(pool.least * pool.num_cpus for pool in pools.values())
     free = cluster_cpus - fixed
     if free < 0 or (sharing and free <= 0):
         raise ClusterError(
@@ -233,14 +256,23 @@ def pool_sizes(resources: Mapping[str, Resources], cluster_cpus: float, units: i
         )
     actors = max(1, min(int(free), units))
     share = min(1.0, free / (actors * len(sharing))) if sharing else 1.0
-    pools = {}
-    for name, need in resources.items():
-        if need.concurrency:
-            pools[name] = Pool(need.concurrency[0], need.concurrency[-1], need.num_cpus)
-        else:
-            # Rounded down to Ray's resolution, so that all of them together still fit.
-            pools[name] = Pool(actors, actors, int(min(need.num_cpus, share) * 1000) / 1000)
+    for name in sharing:
+        # Rounded down to Ray's resolution, so that all of them together still fit.
+        pools[name] = Pool(actors, actors, int(min(resources[name].num_cpus, share) * 1000) / 1000)
     return pools
+
+
+def _fixed(name: str, need: Resources, cluster_gpus: float) -> Pool:
+    """The pool of a scorer that says how many actors it wants, or whose GPUs do."""
+    if need.concurrency:
+        return Pool(need.concurrency[0], need.concurrency[-1], need.num_cpus)
+    if cluster_gpus < need.num_gpus:
+        raise ClusterError(
+            f"{name} needs {need.num_gpus:g} GPUs, the cluster has {cluster_gpus:g}; on a cluster that grows, say how"
+            f" many actors there may be: scorer.{name}.resources.concurrency=[0,4]"
+        )
+    actors = int(cluster_gpus / need.num_gpus)
+    return Pool(actors, actors, need.num_cpus)
 
 
 def in_order(config: BenchConfig, names: Sequence[str]) -> list[str]:
@@ -301,6 +333,22 @@ class _ScorerStage:
         return scored.drop_columns(AUDIO_COLUMNS) if self.last else scored
 
 
+class _ReadingStage(_ScorerStage):
+    """The first scorer's actor reads its units of work itself: no process waits for another's audio.
+
+    This is said here and not left to Ray's fusion of stages, which depends on all their resources being equal;
+    reading apart from it would wait for a CPU that the actors hold.
+    """
+
+    def __init__(self, reader: _Reader, **stage: Any) -> None:
+        super().__init__(**stage)
+        self.reader = reader
+
+    def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:  # type: ignore[override]
+        for block in self.reader(batch):
+            yield super().__call__(block)
+
+
 def score_safely(scorer: Scorer[Any], dialogues: Sequence[Dialogue]) -> list[Score]:
     """Score a batch; where that fails, one by one, so that only what cannot be scored becomes an error row."""
     try:
@@ -319,6 +367,10 @@ def _checked(scorer: Scorer[Any], dialogues: Sequence[Dialogue]) -> list[Score]:
         bad = [key for key, value in score.metrics.items() if value != value or abs(value) == float("inf")]
         if bad:
             raise ScorerError(f"{scorer.name} returned values that are not finite: {', '.join(bad)}")
+        try:
+            json.dumps([score.metrics, score.details], allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ScorerError(f"{scorer.name} returned metrics or details that are not JSON: {error}") from error
     return scores
 
 
@@ -346,6 +398,8 @@ class _Committer:
                 kept = [score for place in run if (score := scores[place])]
                 self.ledger.commit(shards[run[0]], rows[run[0]], kept)
             lines.append(_line(name, [score for score in scores if score], block))
+        # Once for each block, however many scorers heard it.
+        lines[0]["audio_s"] = sum(column(block, "seconds"))
         return pa.table({"summary": [json.dumps(line) for line in lines]})
 
 
@@ -361,7 +415,6 @@ def _line(name: str, scores: Sequence[Score], block: pa.Table) -> dict[str, Any]
         "rows": len(scores),
         "cpu_s": sum(item["cpu_s"] for item in spent),
         "since_ready_s": max((item["ready_s"] for item in spent), default=0.0),
-        "audio_s": sum(column(block, "seconds")),
     }
 
 
@@ -371,7 +424,7 @@ def _note(progress: Progress, line: Mapping[str, Any], started: float) -> None:
         progress.startup_s = now - line["since_ready_s"]
     progress.wall_s = now
     progress.done += line["rows"]
-    progress.audio_s += line["audio_s"]
+    progress.audio_s += line.get("audio_s", 0.0)
     progress.cpu_s[line["scorer"]] = progress.cpu_s.get(line["scorer"], 0.0) + line["cpu_s"]
     for key, count in line["status"].items():
         progress.status[key] = progress.status.get(key, 0) + count
@@ -391,15 +444,23 @@ def _unpacked(row: dict[str, Any]) -> Work:
 
 
 def _cause(error: BaseException) -> SpearError:
-    """The error of ours that a stage raised, or a ClusterError in one line."""
+    """The error of ours that a stage raised, or a ClusterError in one line.
+
+    Ray Data passes on the text of a worker's traceback, with advice of its own behind it, and seldom the error itself.
+    """
+    text = str(error)
+    if reported := OURS.findall(text):
+        name, message = reported[-1]
+        kind: type[SpearError] = getattr(errors, name, ClusterError)
+        return kind(message)
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, SpearError):
             return seen
         inner = getattr(seen, "cause", None)
         seen = inner if isinstance(inner, BaseException) else seen.__cause__
-    last = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return ClusterError(last[-1] if last else type(error).__name__)
+    lines = RAISED.findall(text) or [line.strip() for line in text.splitlines() if line.strip()]
+    return ClusterError(lines[-1] if lines else type(error).__name__)
 
 
 __all__ = ["Progress", "Work", "in_order", "plan", "pool_sizes", "run", "score_safely", "start_ray"]

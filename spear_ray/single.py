@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
 
-from spear_ray.audio import decode
+from spear_ray.audio import Decoded, decode
 from spear_ray.config import BenchConfig, load, names_scorers
 from spear_ray.dialogue import SAMPLE_RATE_HZ, Dialogue, Problem, Score, Status
-from spear_ray.errors import AudioChannels, AudioMissing, RowError
+from spear_ray.errors import AudioChannels, AudioError, AudioMissing, RowError
 from spear_ray.sources.base import Item, number, optional_number, two_channels
 from spear_ray.sources.recordings import UNNAMED, check_recording_times
 from spear_ray.store import split_file
@@ -37,8 +37,9 @@ def score_file(path: str, words: Sequence[str], out: TextIO) -> int:
     from spear_ray.bench import make_scorers
     from spear_ray.pipeline import score_safely
 
-    times = dict(word.split("=", 1) for word in words if word.split("=", 1)[0] in TIMES and "=" in word)
-    rest = [word for word in words if word.split("=", 1)[0] not in TIMES]
+    given = [word for word in words if word.startswith(tuple(f"{name}=" for name in TIMES))]
+    times = dict(word.split("=", 1) for word in given)
+    rest = [word for word in words if word not in given]
     config = load(rest)
     dialogue = _dialogue(path, times, config)
     rows: list[Score] = []
@@ -62,12 +63,7 @@ def _readable(path: str, times: dict[str, str], config: BenchConfig, item: Item)
     question_end_s = number(times, "question_end_s")
     answer_start_s = optional_number(times, "answer_start_s")
     context_end_s = optional_number(times, "context_end_s") or 0.0
-    store, name = split_file(path)
-    store.check()
-    try:
-        decoded = decode(store.read(name, config.audio.max_bytes), config.audio)
-    except FileNotFoundError:
-        raise AudioMissing(f"{path} does not exist") from None
+    decoded = _decoded(path, config)
     if decoded.samples.shape[0] != 2:
         raise AudioChannels(f"{path} has one channel; a recording needs one channel for each side")
     seconds = decoded.samples.shape[1] / SAMPLE_RATE_HZ
@@ -81,3 +77,16 @@ def _readable(path: str, times: dict[str, str], config: BenchConfig, item: Item)
         context_end_s=context_end_s,
         facts={"recording": asdict(decoded.facts)},
     )
+
+
+def _decoded(path: str, config: BenchConfig) -> Decoded:
+    store, name = split_file(path)
+    store.check()
+    try:
+        data = store.read(name, config.audio.max_bytes)
+    except FileNotFoundError:
+        raise AudioMissing(f"{path} does not exist") from None
+    try:
+        return decode(data, config.audio)
+    except AudioError as error:
+        raise type(error)(f"{path}: {error}") from error

@@ -273,3 +273,13 @@ def _reason(error: Exception) -> str:
     reason = " ".join(str(error).split()) or type(error).__name__
     hint = "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     return reason + (hint if type(error).__name__ == "NoCredentialsError" else "")
+
+
+def upload(folder: str, uri: str) -> int:
+    """Copy a local folder's files to a store; returns how many."""
+    store = Store(uri)
+    paths = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+    for path in paths:
+        with path.open("rb") as file:
+            store.write_stream(path.relative_to(folder).as_posix(), file)
+    return len(paths)

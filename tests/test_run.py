@@ -276,7 +276,14 @@ def test_run_on_packed_shards_on_s3_gives_the_same_metrics(sample_run, s3):
 def head(tmp_path: Path) -> Iterator[Mapping[str, str]]:
     """A Ray head node as `ray start --head` makes it, on free ports; the environment of its clients."""
     ports = {name: free_port() for name in ("port", "dashboard-port", "ray-client-server-port")}
-    environment = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "HOME": str(tmp_path)}
+    environment = {
+        **os.environ,
+        "RAY_AUTH_MODE": "token",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "HOME": str(tmp_path),
+        # As after `source .venv/bin/activate`: the job's `python` is found here.
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
     ray = str(Path(sys.executable).parent / "ray")
     subprocess.run([ray, "get-auth-token", "--generate"], env=environment, check=True, capture_output=True)
     process = subprocess.Popen(
@@ -317,7 +324,7 @@ def test_submitted_job_gives_the_rows_of_the_local_run(head, sample_run, tmp_pat
         done = subprocess.run(
             [ray, "job", "submit", "--working-dir", ".", "--", "python", "jobs/full_bench.py", *words],
             cwd=ROOT,
-            env={**head, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            env=head,
             capture_output=True,
             text=True,
             timeout=LIMIT_SECONDS,
