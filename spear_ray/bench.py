@@ -318,7 +318,7 @@ def _scorer_record(scorer: Scorer[Any]) -> dict[str, Any]:
 
 def data_fingerprint(shards: Sequence[Shard]) -> str:
     """16 hex digits over metadata and file sizes: the same for the same data anywhere."""
-    return hashlib.sha256("\n".join(shard.content for shard in shards).encode()).hexdigest()[:16]
+    return hashlib.sha256("".join(shard.content for shard in shards).encode()).hexdigest()[:16]
 
 
 def versions() -> dict[str, str]:

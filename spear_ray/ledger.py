@@ -101,13 +101,20 @@ class Ledger:
     def retire(self, scorer: str, fingerprint: str, shards: Iterable[str]) -> None:
         """Keep under ``scores/<scorer>`` only rows of this fingerprint and these shards.
 
-        Others move to ``superseded/<scorer>``, and come back from there when they are wanted again.
+        Others move to ``superseded/<scorer>``, and come back from there when they are wanted again. Where two files
+        hold the same rows (two runs wrote at the same time), one is deleted.
         """
         wanted = set(shards)
         for folder, other, keep in (("scores", "superseded", True), ("superseded", "scores", False)):
             for file in self._files(scorer, folder):
                 if (file.fingerprint == fingerprint and file.shard in wanted) != keep:
                     self.store.move(f"{folder}/{scorer}/{file.name}", f"{other}/{scorer}/{file.name}")
+        ends: dict[str, int] = defaultdict(int)
+        for file in sorted(self._files(scorer)):
+            if file.rows.first < ends[file.shard]:
+                self.store.remove(f"scores/{scorer}/{file.name}")
+            else:
+                ends[file.shard] = file.rows.end
 
     def read(self, scorer: str, fingerprint: str, details: bool = False) -> pa.Table:
         """All committed rows of one scorer with that fingerprint, without the details column unless asked for.

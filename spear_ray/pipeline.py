@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
@@ -152,12 +153,19 @@ def run(
 
     progress = Progress(total=sum(item.rows for item in work))
     started = time.monotonic()
+    # Ray 2.64 will want retries said in another way; this pins 2.60.
+    warnings.filterwarnings("ignore", message=".*ray_remote_args")
     try:
         dataset = _graph(config, in_order(config, names), source, ledger, work)
         for batch in dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
             for line in column(batch, "summary"):
                 _note(progress, json.loads(line), started)
             display(progress)
+    except (ray.exceptions.ActorDiedError, ray.exceptions.ActorUnavailableError) as error:
+        raise ClusterError(
+            "a process died again and again at the same work (out of memory? audio that crashes it?); what is committed"
+            f" stays, the same command continues there. Ray says: {_cause(error)}"
+        ) from error
     except (ray.exceptions.RayError, RuntimeError, ValueError) as error:
         raise _cause(error) from error
     return progress
@@ -269,7 +277,7 @@ def _fixed(name: str, need: Resources, cluster_gpus: float) -> Pool:
     if cluster_gpus < need.num_gpus:
         raise ClusterError(
             f"{name} needs {need.num_gpus:g} GPUs, the cluster has {cluster_gpus:g}; on a cluster that grows, say how"
-            f" many actors there may be: scorer.{name}.resources.concurrency=[0,4]"
+            f" many actors there may be: scorer.{name}.resources.concurrency=[1,4]"
         )
     actors = int(cluster_gpus / need.num_gpus)
     return Pool(actors, actors, need.num_cpus)

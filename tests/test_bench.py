@@ -125,6 +125,7 @@ def test_scorer_that_lacks_something_skips_every_row_without_reading_audio_or_st
     outcome = run(tmp_path)
     assert outcome.exit_code == 0
     assert outcome.counts == {f"vad.skipped.{reason.code}": ROWS} == record_of(tmp_path)["counts"]
+    assert record_of(tmp_path)["timings"]["rows_scored"] == ROWS
     rows = rows_of(tmp_path, Unavailable(VadScorer(VadConfig()), reason))
     assert len({row["dialogue_id"] for row in rows}) == len(rows) == ROWS
     assert {(row["status"], row["code"], row["message"]) for row in rows} == {("skipped", reason.code, str(reason))}
@@ -236,8 +237,13 @@ def test_run_whose_rows_are_lost_on_the_way_does_not_end_well(tmp_path, no_ray):
 # What the data is.
 
 
-def fingerprint_of(uri: Path | str) -> str:
-    return data_fingerprint(open_source(load([f"data.uri={uri}"])).shards())
+def fingerprint_of(uri: Path | str, *words: str) -> str:
+    return data_fingerprint(open_source(load([f"data.uri={uri}", *words])).shards())
+
+
+def test_data_fingerprint_does_not_depend_on_how_the_rows_are_sliced():
+    assert fingerprint_of("sample", "data.rows_per_shard=5") == fingerprint_of("sample")
+    assert fingerprint_of("sample", "data.limit=47") != fingerprint_of("sample")
 
 
 @pytest.fixture

@@ -262,3 +262,11 @@ def test_todo_names_for_each_row_the_scorers_that_lack_it():
 
 def test_todo_holds_no_row_beyond_the_shard():
     assert list(todo_by_row(3, {"vad": [Rows(2, 9)]})) == [2]
+
+
+def test_rows_that_two_files_hold_are_kept_once_and_what_was_lost_is_missing(ledger):
+    ledger.commit("s", 0, scores(0, 6))
+    ledger.commit("s", 4, scores(4, 10))
+    ledger.retire("vad", PRINT, ["s"])
+    assert ledger.done("vad", PRINT) == {"s": [Rows(0, 6)]}
+    assert missing_rows(10, ledger.done("vad", PRINT)["s"]) == [Rows(6, 10)]

@@ -17,8 +17,8 @@ from ray.exceptions import ActorDiedError, RayTaskError, UserCodeException
 
 from spear_ray import pipeline
 from spear_ray.bench import check_complete
-from spear_ray.blocks import AUDIO_COLUMNS, block_of
-from spear_ray.config import AudioConfig, DataConfig, RayConfig
+from spear_ray.blocks import AUDIO_COLUMNS, block_of, score_column
+from spear_ray.config import AudioConfig, DataConfig, RayConfig, load
 from spear_ray.dialogue import Dialogue, Score, Status
 from spear_ray.errors import AudioEmpty, CheckpointMissing, ClusterError, SpearError, StorageError
 from spear_ray.ledger import Ledger, Rows
@@ -242,6 +242,28 @@ def test_fixed_actors_stay_as_configured_and_the_others_share_the_rest():
 
 def test_fixed_actors_may_fill_the_cluster_where_nobody_shares():
     assert pool_sizes({"a": Resources(concurrency=[4, 4])}, 4, 1) == {"a": Pool(4, 4, 1.0)}
+
+
+@pytest.mark.parametrize(("num_gpus", "actors"), [(1.0, 2), (0.5, 4), (2.0, 1), (1.5, 1)])
+def test_scorer_on_the_gpu_gets_as_many_actors_as_the_gpus_hold(num_gpus, actors):
+    resources = {"judge": Resources(num_gpus=num_gpus), "a": Resources()}
+    pools = pool_sizes(resources, 8, 100, cluster_gpus=2)
+    assert pools["judge"] == Pool(actors, actors, 1.0)
+    assert pools["a"] == Pool(8 - actors, 8 - actors, 1.0)
+
+
+def test_a_core_is_kept_for_reading_where_no_scorer_is_on_the_cpu():
+    judge = {"judge": Resources(num_gpus=1)}
+    assert pool_sizes(judge, 3, 100, cluster_gpus=2) == {"judge": Pool(2, 2, 1.0)}
+    with pytest.raises(ClusterError, match=r"has 2 CPUs.* needs 3; lower"):
+        pool_sizes(judge, 2, 100, cluster_gpus=2)
+
+
+def test_scorer_without_its_gpu_is_an_error_that_says_what_to_change():
+    with pytest.raises(ClusterError, match="vad needs 1 GPUs, the cluster has 0; ") as raised:
+        pool_sizes({"vad": Resources(num_gpus=1), "a": Resources()}, 8, 100)
+    advice = str(raised.value).split()[-1]
+    assert load([advice]).scorer.vad.resources.concurrency == [1, 4]
 
 
 def test_cluster_that_is_too_small_is_an_error_that_says_what_to_change():
@@ -485,8 +507,28 @@ def test_a_block_is_closed_by_the_dialogue_that_fills_it(ledger, block_bytes):
         assert sum(others) < block_bytes
 
 
-def test_blocks_are_not_cut_without_need(ledger):
-    assert len(read(plan(Noise().shards(), ledger, toys()), 1 << 30)) == len(SHARD_ROWS)
+@pytest.mark.parametrize("block_bytes", [20_000, 60_000, 1 << 30])
+def test_blocks_are_not_cut_without_need(ledger, block_bytes):
+    for work in plan(Noise().shards(), ledger, toys()):
+        *full, _ = read([work], block_bytes)
+        for block in full:
+            assert sum(len(clip or b"") for clip in block.column("clip").to_pylist()) >= block_bytes
+
+
+def test_an_actor_that_reads_its_own_work_gives_the_same_blocks(ledger):
+    work = plan(Noise().shards(), ledger, toys())
+    stage = {"name": "loudness", "config": LoudnessConfig(), "last": True}
+    packed = pa.Table.from_pylist([pipeline._packed(one) for one in work])
+    itself = pipeline._ReadingStage(reader=pipeline._Reader(Noise(), 20_000), **stage)(packed)
+    apart = map(pipeline._ScorerStage(**stage), read(work, 20_000))
+    spent = score_column("loudness", "spent")
+    assert [block.drop_columns(spent) for block in itself] == [block.drop_columns(spent) for block in apart]
+
+
+def test_a_scorer_whose_name_is_part_of_another_name_does_not_take_its_rows():
+    block = block_of("s", [(0, BATCH[0])], {0: ("loudness_of_answers", "subloudness")})
+    scored = pipeline._ScorerStage("loudness", LoudnessConfig(), last=True)(block)
+    assert pipeline.scores_of(scored, "loudness") == [None]
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -497,9 +539,7 @@ def test_the_last_scorer_drops_the_audio(last):
     assert set(AUDIO_COLUMNS).isdisjoint(scored.column_names) == last
 
 
-def test_scorers_on_a_gpu_come_last(monkeypatch: pytest.MonkeyPatch):
-    from spear_ray.config import load
-
+def test_scorers_on_a_gpu_come_last():
     config = load([])
     config.scorer = type("Toys", (), {})()
     for name, gpus in (("judge", 1.0), ("a", 0.0), ("b", 0.0)):

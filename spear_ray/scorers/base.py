@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from spear_ray.dialogue import Dialogue, Score, Status
-from spear_ray.errors import PrerequisiteError
+from spear_ray.errors import PrerequisiteError, ScorerError
 
 Direction = Literal["higher", "lower", "human", "none"]
 """Which way is better: `human` means the nearer to the human system's value, `none` that neither is."""
@@ -104,7 +104,10 @@ class Scorer(ABC, Generic[ConfigT]):
     def score(self, batch: Sequence[Dialogue]) -> list[Score]:
         """Score a batch: one row for each dialogue, in order; unreadable dialogues become error rows."""
         readable = [dialogue for dialogue in batch if dialogue.problem is None]
-        measured = iter(self.measure(readable)) if readable else iter(())
+        rows = self.measure(readable) if readable else []
+        if len(rows) != len(readable):
+            raise ScorerError(f"{self.name} returned {len(rows)} rows for {len(readable)} dialogues")
+        measured = iter(rows)
         return [
             next(measured) if dialogue.problem is None else self.error(dialogue, *_problem(dialogue))
             for dialogue in batch

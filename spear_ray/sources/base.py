@@ -55,7 +55,7 @@ class Shard:
     Args:
         shard_id: safe as a file name; holds a hash of all that its dialogues depend on, so that changed data is
             another shard.
-        content: hash of metadata and sizes only: the same data elsewhere has the same one.
+        content: 16 hex digits for each row, of its metadata and sizes: the same wherever the data lies.
         rows: number of dialogues.
         packed: the payload, compressed: a driver holds many shards, and looks into few.
     """
@@ -124,14 +124,14 @@ class Source(ABC):
         except AudioError as error:
             raise type(error)(f"{what} {name}: {error}") from error
 
-    def shard(self, label: str, rows: int, payload: Mapping[str, Any], tagless: Any) -> Shard:
+    def shard(self, label: str, rows: int, payload: Mapping[str, Any], contents: Sequence[Any]) -> Shard:
         """A shard whose id holds a hash of its payload and of the reading options.
 
         Args:
             label: for people; the id begins with it.
             rows: number of dialogues.
             payload: metadata of the rows with sizes and tags of their files; JSON types only.
-            tagless: the same without the tags, which differ between copies of the same data.
+            contents: what of it says the same in every copy of the data, row by row.
         """
         options = {
             "reader": READER_VERSION,
@@ -141,7 +141,7 @@ class Source(ABC):
         }
         return Shard(
             shard_id=f"{slug(label)}-{digest_of([payload, options])[:12]}",
-            content=digest_of([tagless, options])[:16],
+            content="".join(digest_of(content)[:16] for content in contents),
             rows=rows,
             packed=zlib.compress(json.dumps(payload).encode()),
         )

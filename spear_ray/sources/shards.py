@@ -89,8 +89,8 @@ class ShardsSource(Source):
         items = [Item(*item) for item in payload["dialogues"]]
         kept = [index for index, item in enumerate(items) if self.wants(item.system, item.split, item.subset)]
         label = f"{PurePosixPath(payload['name']).stem}-{payload['number']:04d}"
-        whole = {**payload, "kept": kept}
-        return self.shard(label, len(kept), whole, whole)
+        contents = [[payload["dialogues"][place], payload["checksums"][place]] for place in kept]
+        return self.shard(label, len(kept), {**payload, "kept": kept}, contents)
 
     def _shortened(self, shard: Shard, rows: int) -> Shard:
         payload = shard.payload
