@@ -35,7 +35,7 @@ def score_file(path: str, words: Sequence[str], out: TextIO) -> int:
         RequestError: a scorer's prerequisite is missing, or a word is wrong.
     """
     from spear_ray.bench import make_scorers
-    from spear_ray.pipeline import score_safely
+    from spear_ray.stages import score_safely
 
     given = [word for word in words if word.startswith(tuple(f"{name}=" for name in TIMES))]
     times = dict(word.split("=", 1) for word in given)

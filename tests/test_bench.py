@@ -14,17 +14,18 @@ import pytest
 from datasets import Row, spearbench
 from rich.console import Console
 
-from spear_ray import bench, cli, pipeline
+from spear_ray import bench, cli, pipeline, stages
 from spear_ray.bench import Outcome, Unavailable, check_complete, data_fingerprint, make_scorers
 from spear_ray.config import BenchConfig, load
 from spear_ray.dialogue import Dialogue, Score, Status
 from spear_ray.errors import CheckpointMissing, ClusterError, ConfigError, PrerequisiteError
 from spear_ray.ledger import Ledger
-from spear_ray.pipeline import Display, Progress, Work
+from spear_ray.pipeline import Display, Progress
 from spear_ray.sample import SAMPLE_DIR
 from spear_ray.scorers import Scorer
 from spear_ray.scorers.vad import VadConfig, VadScorer
 from spear_ray.sources import Shard, Source, open_source
+from spear_ray.stages import Work
 from spear_ray.store import Store
 
 ROWS = 48
@@ -42,11 +43,11 @@ def here(
     """`pipeline.run` without a cluster."""
     progress = Progress(total=sum(item.rows for item in work))
     names = pipeline.in_order(config, names)
-    stages = [pipeline._ScorerStage(name, getattr(config.scorer, name), name == names[-1]) for name in names]
-    committer = pipeline._Committer(ledger, names)
+    chain = [stages.ScorerStage(name, getattr(config.scorer, name), name == names[-1]) for name in names]
+    committer = stages.Committer(ledger, names)
     for item in work:
-        for block in pipeline._Reader(source, config.pipeline.block_bytes)._blocks(item):
-            for stage in stages:
+        for block in stages.Reader(source, config.pipeline.block_bytes)._blocks(item):
+            for stage in chain:
                 block = stage(block)
             for line in committer(block).column("summary").to_pylist():
                 pipeline._note(progress, json.loads(line), 0.0)

@@ -15,16 +15,18 @@ import pyarrow as pa
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError, UserCodeException
 
-from spear_ray import pipeline
+from spear_ray import pipeline, stages
 from spear_ray.bench import check_complete
-from spear_ray.blocks import AUDIO_COLUMNS, block_of, score_column
+from spear_ray.blocks import AUDIO_COLUMNS, block_of, score_column, scores_of
 from spear_ray.config import AudioConfig, DataConfig, RayConfig, load
 from spear_ray.dialogue import Dialogue, Score, Status
 from spear_ray.errors import AudioEmpty, CheckpointMissing, ClusterError, SpearError, StorageError
 from spear_ray.ledger import Ledger, Rows
-from spear_ray.pipeline import Pool, Progress, Work, plan, pool_sizes, score_safely
+from spear_ray.pipeline import Progress, plan
+from spear_ray.pools import Pool, pool_sizes
 from spear_ray.scorers import Metric, Resources, Scorer, ScorerConfig
 from spear_ray.sources import Item, Shard, Source
+from spear_ray.stages import Work, score_safely
 from spear_ray.store import Store
 
 SHARD_ROWS = (7, 1, 12, 4)
@@ -118,7 +120,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 @pytest.fixture(autouse=True)
 def known_toys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "scorer_type", TOYS.__getitem__)
+    monkeypatch.setattr(stages, "scorer_type", TOYS.__getitem__)
 
 
 def commit(ledger: Ledger, scorer: Scorer[Any], shard: Shard, rows: Rows) -> None:
@@ -198,8 +200,8 @@ def test_partly_committed_shards_leave_only_the_gaps(ledger):
 def test_work_survives_its_way_to_the_reader():
     (shard,) = Noise([5]).shards()
     work = Work(shard, {"loudness": [Rows(0, 2), Rows(4, 5)], "length": [Rows(1, 3)]})
-    (row,) = pa.Table.from_pylist([pipeline._packed(work)]).to_pylist()
-    assert pipeline._unpacked(row) == work
+    (row,) = pa.Table.from_pylist([stages.packed(work)]).to_pylist()
+    assert stages.unpacked(row) == work
 
 
 # How many actors.
@@ -364,10 +366,10 @@ def test_value_that_is_not_finite_is_an_error_row_that_names_the_metric(value):
     ],
 )
 def test_what_cannot_be_stored_is_an_error_row_and_not_the_end_of_the_run(metrics, details):
-    stage = pipeline._ScorerStage("loudness", LoudnessConfig(), last=False)
+    stage = stages.ScorerStage("loudness", LoudnessConfig(), last=False)
     stage.scorer = spoilt(metrics, details)
     todo = dict.fromkeys(range(5), ("loudness",))
-    scores = pipeline.scores_of(stage(block_of("s", list(enumerate(BATCH)), todo)), "loudness")
+    scores = scores_of(stage(block_of("s", list(enumerate(BATCH)), todo)), "loudness")
     assert [score.status for score in scores if score] == [Status.OK, Status.ERROR, *[Status.OK] * 3]
 
 
@@ -377,8 +379,8 @@ Regroup = Callable[[list[pa.Table]], list[pa.Table]]
 
 
 def read(work: Sequence[Work], block_bytes: int) -> list[pa.Table]:
-    reader = pickle.loads(pickle.dumps(pipeline._Reader(Noise(), block_bytes)))
-    return [block for one in work for block in reader(pa.Table.from_pylist([pipeline._packed(one)]))]
+    reader = pickle.loads(pickle.dumps(stages.Reader(Noise(), block_bytes)))
+    return [block for one in work for block in reader(pa.Table.from_pylist([stages.packed(one)]))]
 
 
 def chained(ledger: Ledger, block_bytes: int, regroup: Regroup) -> Progress:
@@ -386,10 +388,10 @@ def chained(ledger: Ledger, block_bytes: int, regroup: Regroup) -> Progress:
     work = plan(Noise().shards(), ledger, toys())
     blocks = regroup(read(work, block_bytes))
     for scorer in toys():
-        stage = pipeline._ScorerStage(scorer.name, scorer.config, last=scorer.name == "length")
+        stage = stages.ScorerStage(scorer.name, scorer.config, last=scorer.name == "length")
         blocks = regroup([stage(block) for block in blocks])
     progress = Progress(total=sum(one.rows for one in work))
-    committer = pipeline._Committer(ledger, list(TOYS))
+    committer = stages.Committer(ledger, list(TOYS))
     for block in blocks:
         for line in committer(block).column("summary").to_pylist():
             pipeline._note(progress, json.loads(line), 0.0)
@@ -518,23 +520,23 @@ def test_blocks_are_not_cut_without_need(ledger, block_bytes):
 def test_an_actor_that_reads_its_own_work_gives_the_same_blocks(ledger):
     work = plan(Noise().shards(), ledger, toys())
     stage = {"name": "loudness", "config": LoudnessConfig(), "last": True}
-    packed = pa.Table.from_pylist([pipeline._packed(one) for one in work])
-    itself = pipeline._ReadingStage(reader=pipeline._Reader(Noise(), 20_000), **stage)(packed)
-    apart = map(pipeline._ScorerStage(**stage), read(work, 20_000))
+    packed = pa.Table.from_pylist([stages.packed(one) for one in work])
+    itself = stages.ReadingStage(reader=stages.Reader(Noise(), 20_000), **stage)(packed)
+    apart = map(stages.ScorerStage(**stage), read(work, 20_000))
     spent = score_column("loudness", "spent")
     assert [block.drop_columns(spent) for block in itself] == [block.drop_columns(spent) for block in apart]
 
 
 def test_a_scorer_whose_name_is_part_of_another_name_does_not_take_its_rows():
     block = block_of("s", [(0, BATCH[0])], {0: ("loudness_of_answers", "subloudness")})
-    scored = pipeline._ScorerStage("loudness", LoudnessConfig(), last=True)(block)
-    assert pipeline.scores_of(scored, "loudness") == [None]
+    scored = stages.ScorerStage("loudness", LoudnessConfig(), last=True)(block)
+    assert scores_of(scored, "loudness") == [None]
 
 
 @pytest.mark.parametrize("last", [False, True])
 def test_the_last_scorer_drops_the_audio(last):
     block = block_of("s", [(0, BATCH[0])], {0: ("loudness",)})
-    scored = pipeline._ScorerStage("loudness", LoudnessConfig(), last)(block)
+    scored = stages.ScorerStage("loudness", LoudnessConfig(), last)(block)
     assert set(scored.column_names) >= {"shard", "row", "seconds", "scores:loudness"}
     assert set(AUDIO_COLUMNS).isdisjoint(scored.column_names) == last
 

@@ -1,0 +1,65 @@
+"""How many actors each scorer gets, so that all of them fit the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spear_ray.errors import ClusterError
+from spear_ray.scorers import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Actors of one scorer and the CPUs that each one holds."""
+
+    least: int
+    most: int
+    num_cpus: float
+
+
+def pool_sizes(
+    resources: Mapping[str, Resources], cluster_cpus: float, units: int, cluster_gpus: float = 0.0
+) -> dict[str, Pool]:
+    """How many actors each scorer gets.
+
+    Without `concurrency`, a scorer on the GPU gets as many actors as the cluster's GPUs hold, and one on the CPU gets
+    one actor for each core that is left (at most one for each unit of work); those hold a fraction of a CPU each
+    where they are several, and the operating system balances them. Where no scorer is on the CPU, one core is kept
+    for reading.
+
+    Raises:
+        ClusterError: the configured minimum does not fit the cluster: it would wait forever.
+    """
+    pools = {
+        name: _fixed(name, need, cluster_gpus) for name, need in resources.items() if need.concurrency or need.num_gpus
+    }
+    sharing = [name for name in resources if name not in pools]
+    reading = 1.0 if all(need.num_gpus for need in resources.values()) else 0.0
+    fixed = reading + sum(pool.least * pool.num_cpus for pool in pools.values())
+    free = cluster_cpus - fixed
+    if free < 0 or (sharing and free <= 0):
+        raise ClusterError(
+            f"the cluster has {cluster_cpus:g} CPUs; the configured minimum of scorer actors needs {fixed:g}"
+            + (f" and {', '.join(sharing)} would have none" if sharing else "")
+            + "; lower scorer.<name>.resources.concurrency"
+        )
+    actors = max(1, min(int(free), units))
+    share = min(1.0, free / (actors * len(sharing))) if sharing else 1.0
+    for name in sharing:
+        # Rounded down to Ray's resolution, so that all of them together still fit.
+        pools[name] = Pool(actors, actors, int(min(resources[name].num_cpus, share) * 1000) / 1000)
+    return pools
+
+
+def _fixed(name: str, need: Resources, cluster_gpus: float) -> Pool:
+    """The pool of a scorer that says how many actors it wants, or whose GPUs do."""
+    if need.concurrency:
+        return Pool(need.concurrency[0], need.concurrency[-1], need.num_cpus)
+    if cluster_gpus < need.num_gpus:
+        raise ClusterError(
+            f"{name} needs {need.num_gpus:g} GPUs, the cluster has {cluster_gpus:g}; on a cluster that grows, say how"
+            f" many actors there may be: scorer.{name}.resources.concurrency=[1,4]"
+        )
+    actors = int(cluster_gpus / need.num_gpus)
+    return Pool(actors, actors, need.num_cpus)
