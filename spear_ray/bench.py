@@ -189,7 +189,8 @@ def _score(
     if work:
         pipeline.start_ray(config.ray)
         with display(console, progress.total, config.pipeline.progress_seconds) as show:
-            progress = pipeline.run(config, [s.name for s in ready], source, ledger, work, show)
+            names = [scorer.name for scorer in ready if any(scorer.name in item.missing for item in work)]
+            progress = pipeline.run(config, names, source, ledger, work, show)
     check_complete(ledger, shards, scorers)
     return {
         "rows_scored": progress.done + skipped,

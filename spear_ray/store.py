@@ -37,13 +37,21 @@ class Stat:
 class Store:
     """A root under which names are relative POSIX paths."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, tagged: bool = True) -> None:
+        """Open a root.
+
+        Args:
+            uri: a local folder or `s3://bucket/prefix`.
+            tagged: False where files never change: then copies of them are the same, whatever their times.
+        """
         self.uri = uri if uri.startswith("s3://") else str(Path(uri).expanduser().absolute())
         self.remote = uri.startswith("s3://")
         self.root = uri.removeprefix("s3://").rstrip("/") if self.remote else self.uri
 
-    def __reduce__(self) -> tuple[type[Store], tuple[str]]:
-        return Store, (self.uri,)
+        self.tagged = tagged
+
+    def __reduce__(self) -> tuple[type[Store], tuple[str, bool]]:
+        return Store, (self.uri, self.tagged)
 
     @cached_property
     def fs(self) -> Any:
@@ -66,7 +74,8 @@ class Store:
         """All files below a folder, by name relative to the root, sorted; empty where there is no folder."""
         with self._guard("list", under):
             if not self.remote:
-                return _local_files(self.root, under)
+                local = _local_files(self.root, under)
+                return local if self.tagged else {name: Stat(stat.size, "") for name, stat in local.items()}
             found = self.fs.find(self.path(under), detail=True, refresh=True)
         base = len(self.root) + 1
         return {path[base:]: _stat(info) for path, info in sorted(found.items()) if len(path) > base}

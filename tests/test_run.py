@@ -336,6 +336,8 @@ def test_submitted_job_gives_the_rows_of_the_local_run(head, sample_run, tmp_pat
     assert ended.code == 0, ended.output
     found = rows_of(Store(str(run)))
     assert found.equals(rows_of(Store(str(sample_run[1]))))
+    assert submit(f"run.uri={run}").code == 0
+    assert timings(Store(str(run)))["rows_scored"] == 0
     lost = submit("run.uri=runs/latest")
     assert lost.code != 0
     assert "run.uri=runs/latest is relative" in lost.output

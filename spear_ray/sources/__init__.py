@@ -21,7 +21,8 @@ def open_source(config: BenchConfig) -> Source:
     if uri.endswith(".csv"):
         store, table = split_file(uri)
         return _recordings(config, store, table)
-    store = Store(uri)
+    # Ray unpacks the bundled sample anew for each submitted job; it is the same sample.
+    store = Store(uri, tagged=config.data.uri != "sample")
     store.check()
     layout = config.data.layout if config.data.layout != "auto" else _guess(store)
     if layout == "recordings":

@@ -1,5 +1,6 @@
 import os
 import pickle
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from bundled import read_all
 from datasets import Row, answer_bytes, audio_bytes, clip_bytes, spearbench, speech
 
+import spear_ray.sample
 from spear_ray.config import load
 from spear_ray.dialogue import SAMPLE_RATE_HZ, Dialogue
 from spear_ray.errors import DataLayoutError
@@ -321,3 +323,10 @@ def test_source_is_the_same_after_it_travelled(three):
     for one, other in zip(read_all(source), [d for s in shards for _, d in there.read(s, range(s.rows))], strict=True):
         assert replace(one, clip=None, answer=None).__dict__ == replace(other, clip=None, answer=None).__dict__
         np.testing.assert_array_equal(one.audio, other.audio)
+
+
+def test_bundled_sample_is_the_same_wherever_it_was_unpacked(tmp_path, monkeypatch):
+    before = [shard.shard_id for shard in open_source(load([])).shards()]
+    copy = shutil.copytree(spear_ray.sample.SAMPLE_DIR, tmp_path / "data", copy_function=shutil.copyfile)
+    monkeypatch.setattr(spear_ray.sample, "SAMPLE_DIR", copy)
+    assert [shard.shard_id for shard in open_source(load([])).shards()] == before
