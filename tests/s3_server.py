@@ -160,6 +160,9 @@ def running(folder: Path) -> Iterator[S3Server]:
 
 
 def main() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Also where the shell started this in the background and had SIGINT ignored.
+        signal.signal(number, signal.default_int_handler)
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp(prefix="spear-s3-"))
     folder.mkdir(parents=True, exist_ok=True)
     with running(folder) as server:
@@ -167,7 +170,7 @@ def main() -> None:
             print(f"export {name}={value}")
         print(f"# s3://{BUCKET} on {server.endpoint}; data in {folder}; Ctrl-C stops it", flush=True)
         with suppress(KeyboardInterrupt):
-            signal.sigwait({signal.SIGINT, signal.SIGTERM})
+            signal.pause()
     os._exit(0)
 
 
