@@ -51,6 +51,8 @@ REQUIRED = (
     "answer_start_time",
 )
 SPEAKER_TAG = re.compile(r"(?:^|\s)(P\d+A?):")
+PUBLISHED_ID = re.compile(r"_(P\d+A?)_(P\d+A?)_\d+$")
+"""Participants 1 and 2, whose channels are 0 and 1 (SPEARBench, bin/prepare_data_from_seamless.py)."""
 ABSENT = Stat(0, "")
 TIME_TOLERANCE_S = 0.05
 """How far a time may lie behind the end of its clip: metadata is rounded, and some clips lose their last frame."""
@@ -225,14 +227,16 @@ def dialogue_of(
 def question_channels(
     samples: Samples, row: Mapping[str, str | None], turn_s: tuple[float, float], wish: str
 ) -> tuple[Samples, tuple[str, ...]]:
-    """The clip with the asking side on channel 0, and a note that says how the side was found.
+    """The clip with the asking side on channel 0, and notes on how the side was found.
 
-    In order: `data.asking_channel`; the last speaker tag of transcript_question and its place in `speakers`; the
-    louder channel in the question's own turn. A mono clip is the asking side's, the other side is silent.
+    In order: `data.asking_channel`; the place of transcript_question's last speaker tag among the participants, who
+    stand in channel order in the published ids (``…_P0001_P0002_3``), else in `speakers`; the louder channel in the
+    question's own turn. Where the side that was found is the quieter one there, a note says so. A mono clip is the
+    asking side's, the other side is silent.
 
     Args:
         samples: float32 [channels, samples] at 16 kHz.
-        row: with `speakers` and `transcript_question` where known.
+        row: with `audio_path`, `speakers` and `transcript_question` where known.
         turn_s: beginning and end of the question's turn.
         wish: `auto`, `0` or `1`.
     """
@@ -240,18 +244,33 @@ def question_channels(
         return np.concatenate([samples, np.zeros_like(samples)]), ("question_mono",)
     if wish != "auto":
         return two_channels(samples, int(wish)), ()
-    speakers = (row.get("speakers") or "").split("|")
-    tags = SPEAKER_TAG.findall(row.get("transcript_question") or "")
-    if len(speakers) == 2 and tags and tags[-1] in speakers:
-        return two_channels(samples, speakers.index(tags[-1])), ()
     begin, end = (round(second * SAMPLE_RATE_HZ) for second in turn_s)
     energy = np.square(samples[:, begin:end], dtype=np.float64).sum(axis=1)
-    return two_channels(samples, int(energy[1] > energy[0])), ("asking_channel_by_loudness",)
+    louder = int(energy[1] > energy[0])
+    tags = SPEAKER_TAG.findall(row.get("transcript_question") or "")
+    participants = _participants(row)
+    if not tags or tags[-1] not in participants:
+        return two_channels(samples, louder), ("asking_channel_by_loudness",)
+    asking = participants.index(tags[-1])
+    quieter = energy[asking] < energy[1 - asking]
+    return two_channels(samples, asking), ("asking_channel_quieter",) if quieter else ()
+
+
+def _participants(row: Mapping[str, str | None]) -> list[str]:
+    """Who is on channel 0 and who on channel 1; empty where it is not known."""
+    in_id = PUBLISHED_ID.search(_file_stem(row.get("audio_path")))
+    if in_id:
+        return list(in_id.groups())
+    speakers = [name.strip() for name in (row.get("speakers") or "").split("|")]
+    return speakers if len(speakers) == 2 else []
+
+
+def _file_stem(path: str | None) -> str:
+    return PurePosixPath((path or "").strip().replace("\\", "/")).stem
 
 
 def _stem(row: Row, index: int) -> str:
-    path = (row["audio_path"] or row["answer_audio_path"] or "").strip()
-    return PurePosixPath(path.replace("\\", "/")).stem.removeprefix("answer_") or f"row-{index}"
+    return _file_stem(row["audio_path"] or row["answer_audio_path"]).removeprefix("answer_") or f"row-{index}"
 
 
 def _resolve(path: str | None, files: Mapping[str, Stat], guesses: tuple[str, ...]) -> str | None:

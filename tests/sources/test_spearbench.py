@@ -128,7 +128,15 @@ def test_the_last_speaker_of_the_question_asks(tmp_path, tag):
     }
     (dialogue,) = read(spearbench(tmp_path, Row("a", fields=fields)))
     np.testing.assert_array_equal(dialogue.clip, int16(speech().clip)[[tag, 1 - tag]])
-    assert dialogue.notes == ()
+    quieter = tag != asker(speech().fields)
+    assert dialogue.notes == (("asking_channel_quieter",) if quieter else ())
+
+
+def test_published_id_tells_the_channels_before_the_speakers_column_does(tmp_path):
+    fields = {"speakers": "P0002|P0001", "transcript_question": "P0002: Yes. P0001: Are you sure?"}
+    named, other = read(spearbench(tmp_path, Row("V00_S1_I2_P0001_P0002_3", fields=fields), Row("b", fields=fields)))
+    np.testing.assert_array_equal(named.clip, int16(speech().clip))
+    np.testing.assert_array_equal(other.clip, int16(speech().clip)[::-1])
 
 
 @pytest.mark.parametrize("channel", [0, 1])
