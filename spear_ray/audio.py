@@ -7,8 +7,6 @@ audio that is really there and never by what a header claims.
 from __future__ import annotations
 
 import io
-import struct
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,13 +15,13 @@ import soundfile
 import soxr
 
 from spear_ray.config import AudioConfig
+from spear_ray.containers import check_is_audio, check_ogg_pages, check_wav_length
 from spear_ray.dialogue import SAMPLE_RATE_HZ, Samples
 from spear_ray.errors import (
     AudioChannels,
     AudioDecode,
     AudioEmpty,
     AudioError,
-    AudioFormat,
     AudioNotFinite,
     AudioSampleRate,
     AudioTooLarge,
@@ -34,12 +32,8 @@ from spear_ray.errors import (
 
 BLOCK_FRAMES = 1 << 16
 MP3_FRAME = 1152
-MIRRORED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
-"""Each byte with its bits in reverse order."""
 FULL_SCALE = 1.0 - 2.0**-15
 """Samples at or above this magnitude count as clipped: the largest int16 value."""
-STREAMED_WAV_BYTES = 0x7FFF_0000
-"""A WAV data chunk of at least this size is a writer's mark for 'length not known when I began'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +87,10 @@ def decode(data: bytes, limits: AudioConfig) -> Decoded:
         raise AudioEmpty("the file has no bytes")
     if len(data) > limits.max_bytes:
         raise AudioTooLarge(f"{len(data)} bytes; audio.max_bytes is {limits.max_bytes}")
-    _check_is_audio(data)
-    streamed = _check_wav_length(data) if data[8:12] == b"WAVE" else False
+    check_is_audio(data)
+    streamed = check_wav_length(data) if data[8:12] == b"WAVE" else False
     if data[:4] == b"OggS":
-        _check_ogg_pages(data)
+        check_ogg_pages(data)
     try:
         with _Stream(io.BytesIO(data)) as file:
             _check_header(file.channels, file.samplerate, limits)
@@ -183,64 +177,6 @@ class _Stream(soundfile.SoundFile):  # type: ignore[misc]
 
     def seekable(self) -> bool:
         return False
-
-
-def _check_is_audio(data: bytes) -> None:
-    wav = data[:4] in (b"RIFF", b"RF64") and data[8:12] == b"WAVE"
-    mpeg = data[:3] == b"ID3" or (data[0] == 0xFF and len(data) > 1 and data[1] & 0xE6 == 0xE2)
-    if not wav and data[:4] not in (b"fLaC", b"OggS") and not mpeg:
-        raise AudioFormat(f"not wav, flac, ogg, opus or mp3: the file begins with {data[:12]!r}")
-
-
-def _check_wav_length(data: bytes) -> bool:
-    """Compare the data chunk's size with the bytes that are there; True for a streamed file's placeholder."""
-    at = 12
-    long_size = None
-    while at + 8 <= len(data):
-        name, size = struct.unpack_from("<4sI", data, at)
-        if name == b"ds64" and at + 24 <= len(data):
-            (long_size,) = struct.unpack_from("<Q", data, at + 16)
-        if name == b"data":
-            held = len(data) - at - 8
-            if long_size is not None and size == 0xFFFF_FFFF:
-                size = long_size
-            elif size >= STREAMED_WAV_BYTES and size > held:
-                return True
-            if size > held:
-                raise AudioTruncated(f"the header promises {size} bytes of samples, the file holds {held}")
-            return False
-        at += 8 + size + (size & 1)
-    raise AudioTruncated("the file ends before its samples begin")
-
-
-def _check_ogg_pages(data: bytes) -> None:
-    """Walk the pages: their checksums and numbers must be right and the last one must end the stream.
-
-    libsndfile passes over damaged pages without a word, which would move all that follows them in time.
-    """
-    at, ended = 0, False
-    following: dict[bytes, int] = {}
-    while data[at : at + 4] == b"OggS":
-        header = 27 + (data[at + 26] if at + 26 < len(data) else 0)
-        end = at + header + sum(data[at + 27 : at + header])
-        if at + header > len(data) or end > len(data):
-            raise AudioTruncated(f"the Ogg page at byte {at} is cut")
-        serial = data[at + 14 : at + 18]
-        number, checksum = struct.unpack_from("<II", data, at + 18)
-        if checksum != _ogg_checksum(data[at : at + 22] + bytes(4) + data[at + 26 : end]):
-            raise AudioDecode(f"the Ogg page at byte {at} does not match its checksum")
-        if number != following.get(serial, number):
-            raise AudioDecode(f"Ogg pages are missing before byte {at}")
-        following[serial] = number + 1
-        at, ended = end, bool(data[at + 5] & 0x04)
-    if not ended:
-        raise AudioTruncated(f"the Ogg stream does not end where its pages do, at byte {at} of {len(data)}")
-
-
-def _ogg_checksum(page: bytes) -> int:
-    """Ogg's CRC-32 (polynomial 0x04C11DB7, most significant bit first), by way of zlib's mirrored one."""
-    mirrored = zlib.crc32(page.translate(MIRRORED), 0xFFFF_FFFF) ^ 0xFFFF_FFFF
-    return int(f"{mirrored:032b}"[::-1], 2)
 
 
 def _check_header(channels: int, rate_hz: int, limits: AudioConfig) -> None:

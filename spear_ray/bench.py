@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
-import platform
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spear_ray import __version__
 from spear_ray.config import BenchConfig, as_dict, config_hash
 from spear_ray.dialogue import Dialogue, Score
 from spear_ray.errors import ClusterError, ConfigError, PrerequisiteError
 from spear_ray.ledger import Ledger, missing_rows
+from spear_ray.provenance import data_fingerprint, git_commit, versions
 from spear_ray.scorers import Scorer, scorer_type
 from spear_ray.store import Store
 
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
     from spear_ray.leaderboard.board import Board
     from spear_ray.sources import Item, Shard, Source
 
-PACKAGES = ("ray", "torch", "silero-vad", "onnxruntime", "numpy", "pyarrow", "soundfile", "soxr", "s3fs")
 JOB_FOLDER = "working_dir_files"
 """Ray unpacks a submitted job's working directory below a folder of this name."""
 RESULTS = ("leaderboard.csv", "benchmark.csv", "report.html")
@@ -289,7 +284,7 @@ def _record(
 ) -> dict[str, Any]:
     return {
         "versions": versions(),
-        "git_commit": _git_commit(),
+        "git_commit": git_commit(),
         "command": ["python", "jobs/full_bench.py", *words],
         "config": as_dict(config),
         "config_hash": config_hash(config),
@@ -315,40 +310,6 @@ def _scorer_record(scorer: Scorer[Any]) -> dict[str, Any]:
         "status": "skipped" if absent else "ok",
         "message": str(scorer.reason) if isinstance(scorer, Unavailable) else "",
     }
-
-
-def data_fingerprint(shards: Sequence[Shard]) -> str:
-    """16 hex digits over metadata and file sizes: the same for the same data anywhere."""
-    return hashlib.sha256("".join(shard.content for shard in shards).encode()).hexdigest()[:16]
-
-
-def versions() -> dict[str, str]:
-    """spear_ray, Python and the packages that can change a number."""
-    found = {"spear_ray": __version__, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
-
-
-def _git_commit() -> str | None:
-    """The checkout's commit, with `+changes` where files differ from it; None outside a checkout."""
-    folder = Path(__file__).resolve().parent.parent
-    if not (folder / ".git").exists():
-        return None
-    try:
-        commit = _git(folder, "rev-parse", "HEAD")
-        return commit + ("+changes" if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _git(folder: Path, *words: str) -> str:
-    command = ["git", "-C", str(folder), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)  # noqa: S603
-    return done.stdout.strip()
 
 
 def _write_json(store: Store, name: str, value: Mapping[str, Any]) -> None:

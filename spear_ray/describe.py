@@ -31,8 +31,8 @@ def examine(words: Sequence[str]) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from spear_ray.bench import versions
     from spear_ray.config import conf_dir, load
+    from spear_ray.provenance import versions
     from spear_ray.scorers import scorer_types
 
     console = Console(markup=False)

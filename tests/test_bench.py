@@ -15,12 +15,13 @@ from datasets import Row, spearbench
 from rich.console import Console
 
 from spear_ray import bench, cli, pipeline, stages
-from spear_ray.bench import Outcome, Unavailable, check_complete, data_fingerprint, make_scorers
+from spear_ray.bench import Outcome, Unavailable, check_complete, make_scorers
 from spear_ray.config import BenchConfig, load
 from spear_ray.dialogue import Dialogue, Score, Status
 from spear_ray.errors import CheckpointMissing, ClusterError, ConfigError, PrerequisiteError
 from spear_ray.ledger import Ledger
 from spear_ray.pipeline import Display, Progress
+from spear_ray.provenance import data_fingerprint
 from spear_ray.sample import SAMPLE_DIR
 from spear_ray.scorers import Scorer
 from spear_ray.scorers.vad import VadConfig, VadScorer
