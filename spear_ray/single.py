@@ -8,12 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
 
-from spear_ray.audio import Decoded, decode
 from spear_ray.config import BenchConfig, load, names_scorers
-from spear_ray.dialogue import SAMPLE_RATE_HZ, Dialogue, Problem, Score, Status
-from spear_ray.errors import AudioChannels, AudioError, AudioMissing, RowError
-from spear_ray.sources.base import Item, number, optional_number, two_channels
-from spear_ray.sources.recordings import UNNAMED, check_recording_times
+from spear_ray.dialogue import Dialogue, Problem, Score, Status
+from spear_ray.errors import RowError
+from spear_ray.sources.base import Item
+from spear_ray.sources.recordings import UNNAMED, RecordingsSource
 from spear_ray.store import split_file
 
 TIMES = ("question_end_s", "answer_start_s", "context_end_s")
@@ -53,40 +52,9 @@ def score_file(path: str, words: Sequence[str], out: TextIO) -> int:
 
 def _dialogue(path: str, times: dict[str, str], config: BenchConfig) -> Dialogue:
     item = Item(Path(path).name, Path(path).name, UNNAMED, UNNAMED, UNNAMED)
-    try:
-        return _readable(path, times, config, item)
-    except RowError as error:
-        return Dialogue(**item._asdict(), problem=Problem.of(error))
-
-
-def _readable(path: str, times: dict[str, str], config: BenchConfig, item: Item) -> Dialogue:
-    question_end_s = number(times, "question_end_s")
-    answer_start_s = optional_number(times, "answer_start_s")
-    context_end_s = optional_number(times, "context_end_s") or 0.0
-    decoded = _decoded(path, config)
-    if decoded.samples.shape[0] != 2:
-        raise AudioChannels(f"{path} has one channel; a recording needs one channel for each side")
-    seconds = decoded.samples.shape[1] / SAMPLE_RATE_HZ
-    check_recording_times(seconds, question_end_s, answer_start_s, context_end_s)
-    asking = 0 if config.data.asking_channel == "auto" else int(config.data.asking_channel)
-    return Dialogue(
-        **item._asdict(),
-        clip=two_channels(decoded.samples, asking),
-        question_end_s=question_end_s,
-        answer_start_s=answer_start_s,
-        context_end_s=context_end_s,
-        facts={"recording": asdict(decoded.facts)},
-    )
-
-
-def _decoded(path: str, config: BenchConfig) -> Decoded:
     store, name = split_file(path)
     store.check()
     try:
-        data = store.read(name, config.audio.max_bytes)
-    except FileNotFoundError:
-        raise AudioMissing(f"{path} does not exist") from None
-    try:
-        return decode(data, config.audio)
-    except AudioError as error:
-        raise type(error)(f"{path}: {error}") from error
+        return RecordingsSource(config.data, config.audio, store, table="").recording(item, {"file": name, **times})
+    except RowError as error:
+        return Dialogue(**item._asdict(), problem=Problem(error.code, f"{path}: {error}"))

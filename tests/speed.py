@@ -1,10 +1,11 @@
 """`make speed`: what spear_ray claims of its speed and memory, as ratios measured in one run on this machine.
 
-Usage: python tests/speed.py [vad] [job] [memory] [rerun]   (all of them without words)
+Usage: python tests/speed.py [vad] [onsets] [job] [memory] [rerun]   (all of them without words)
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import platform
@@ -24,14 +25,22 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from many import multiply  # noqa: E402
 
+from spear_ray.timing.latency import answer_speech  # noqa: E402
+
 LIMITS = {"vad": 5.0, "job": 1.25, "memory": 1.10}
 SAMPLE_EVERY_S = 0.25
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or ["vad", "job", "memory", "rerun"]
+    chosen = sys.argv[1:] or ["vad", "onsets", "job", "memory", "rerun"]
     print(f"{platform.machine()}, {os.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB, {_processor()}")
-    checks: dict[str, Callable[[Path], None]] = {"vad": vad, "job": job, "memory": memory, "rerun": rerun}
+    checks: dict[str, Callable[[Path], None]] = {
+        "vad": vad,
+        "onsets": onsets,
+        "job": job,
+        "memory": memory,
+        "rerun": rerun,
+    }
     with tempfile.TemporaryDirectory(prefix="spear-speed-") as folder:
         for name in chosen:
             checks[name](Path(folder))
@@ -77,6 +86,38 @@ def vad(folder: Path) -> None:
         f"vad: TorchScript takes {slow / fast:.1f} x our CPU time (asked for: at least {LIMITS['vad']:g} x);"
         f" ours runs at {seconds / fast:.0f} x real time per core"
     )
+
+
+def onsets(folder: Path) -> None:
+    """Where `vad` finds the sample's answers to begin, against the times known from synthesis."""
+    from spear_ray.config import load
+    from spear_ray.sample import SAMPLE_DIR
+    from spear_ray.scorers import scorer_type
+    from spear_ray.sources import open_source
+
+    with (SAMPLE_DIR / "truth.csv").open(newline="", encoding="utf-8") as file:
+        truth = {(row["system"], row["id"]): row["answer_speech_start_s"] for row in csv.DictReader(file)}
+    for pad_ms in (30, 0):
+        config = load([f"scorer.vad.speech.pad_ms={pad_ms}"])
+        source = open_source(config)
+        scorer: Any = scorer_type("vad")(config.scorer.vad)
+        scorer.setup()
+        errors_ms = []
+        for shard in source.shards():
+            for _, dialogue in source.read(shard, range(shard.rows)):
+                known = truth[dialogue.system, dialogue.dialogue_id.rpartition("/")[2]]
+                found = answer_speech(
+                    scorer.speech(dialogue.audio[1], config.scorer.vad.speech),
+                    dialogue.question_end_s,
+                    dialogue.answer_onset_s,
+                )
+                if known:
+                    errors_ms.append(1000 * (found[0].start - float(known)))
+        mean, low, high = sum(errors_ms) / len(errors_ms), min(errors_ms), max(errors_ms)
+        print(
+            f"onsets: padded by {pad_ms} ms, {len(errors_ms)} answers begin {mean:+.0f} ms"
+            f" from the truth on average ({low:+.0f} to {high:+.0f})"
+        )
 
 
 def job(folder: Path) -> None:

@@ -101,11 +101,16 @@ class RecordingsSource(Source):
         if entry["repeated"]:
             return duplicate(item, entry["where"])
         try:
-            return self._readable(item, entry["row"])
+            return self.recording(item, entry["row"])
         except RowError as error:
             return item.unreadable(type(error)(f"{entry['where']}: {error}"))
 
-    def _readable(self, item: Item, row: Row) -> Dialogue:
+    def recording(self, item: Item, row: Row) -> Dialogue:
+        """The dialogue of one row of the table.
+
+        Raises:
+            RowError: the file or a field cannot be used.
+        """
         question_end_s = number(row, "question_end_s")
         answer_start_s = optional_number(row, "answer_start_s")
         context_end_s = optional_number(row, "context_end_s") or 0.0
