@@ -1,0 +1,1 @@
+"""Turn taking: TurnNat's arithmetic, the timing model, perturbations and the benchmark of predictors."""
