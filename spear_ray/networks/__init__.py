@@ -1,0 +1,1 @@
+"""Published networks, written fresh, and the loaders of their checkpoints."""
