@@ -4,7 +4,7 @@ BIN := .venv/bin
 export RAY_USAGE_STATS_ENABLED := 0
 export HF_HUB_OFFLINE := 1
 
-.PHONY: venv bench test check speed s3 sample clean
+.PHONY: venv bench test check speed gpu-check s3 sample clean
 
 venv: .venv/.ready
 
@@ -27,6 +27,9 @@ check: venv
 
 speed: venv  ## ratios measured in one run; see README
 	$(BIN)/python tests/speed.py
+
+gpu-check: venv  ## the networks at their published sizes on a CUDA device
+	$(BIN)/python -m pytest -m gpu -s
 
 s3: venv  ## a real S3 server on loopback, to try s3:// with
 	$(BIN)/python tests/s3_server.py

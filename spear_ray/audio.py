@@ -172,6 +172,23 @@ def published_mix(clip: Samples, answer: Samples, answer_start_s: float, rate_hz
     return mix
 
 
+def resampled(samples: Samples, from_hz: int, to_hz: int) -> Samples:
+    """Audio at another rate, with soxr's HQ filter.
+
+    Args:
+        samples: float32 [channels, samples] at `from_hz`.
+        from_hz: its rate.
+        to_hz: the wanted rate.
+
+    Returns:
+        float32 [channels, about samples * to_hz / from_hz].
+    """
+    if from_hz == to_hz:
+        return samples
+    changed: Samples = soxr.resample(np.ascontiguousarray(samples.T), from_hz, to_hz, quality="HQ")
+    return np.ascontiguousarray(changed.T)
+
+
 class _Stream(soundfile.SoundFile):  # type: ignore[misc]
     """Reads forward only: soundfile seeks after each block, which a FLAC of unstated length does not allow."""
 

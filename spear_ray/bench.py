@@ -240,6 +240,16 @@ def read_rows(ledger: Ledger, prints: Mapping[str, str]) -> dict[str, pa.Table]:
     return {name: ledger.read(name, fingerprint) for name, fingerprint in prints.items()}
 
 
+def read_details(ledger: Ledger, scorer: str, tables: Mapping[str, pa.Table], ids: Sequence[str]) -> dict[str, str]:
+    """The details of some dialogues' rows, by dialogue id."""
+    if not ids:
+        return {}
+    table = tables[scorer]
+    places = {name: place for place, name in enumerate(table["dialogue_id"].to_pylist()) if name in set(ids)}
+    details = ledger.details(scorer, table["fingerprint"][0].as_py(), [places[name] for name in ids])
+    return {name: text for name, text in zip(ids, details, strict=True) if text is not None}
+
+
 def count_rows(tables: Mapping[str, pa.Table]) -> dict[str, int]:
     """Rows by `<scorer>.<status>[.<code>]`, sorted."""
     counts: dict[str, int] = {}
@@ -261,6 +271,7 @@ def _publish(
     from spear_ray.leaderboard.board import build, write_csv
     from spear_ray.leaderboard.report import render
     from spear_ray.leaderboard.spearbench import write_benchmark
+    from spear_ray.leaderboard.turn_plot import SCORER, choose_dialogues
 
     metrics = {scorer.name: scorer.metrics for scorer in scorers}
     board = build(tables, metrics, config.leaderboard)
@@ -269,7 +280,9 @@ def _publish(
     write_benchmark(board, benchmark)
     store.write("leaderboard.csv", leaderboard.getvalue().encode())
     store.write("benchmark.csv", benchmark.getvalue().encode())
-    store.write("report.html", render(board, record, tables).encode())
+    chosen = choose_dialogues(board, tables[SCORER]) if SCORER in tables else []
+    dialogues = read_details(Ledger(store), SCORER, tables, chosen)
+    store.write("report.html", render(board, record, tables, dialogues).encode())
     _write_json(store, "run.json", record)
     return Outcome(board, {name: store.url(name) for name in RESULTS}, counts)
 
@@ -307,6 +320,7 @@ def _scorer_record(scorer: Scorer[Any]) -> dict[str, Any]:
         "version": scorer.version,
         "fingerprint": scorer.fingerprint,
         "identity": dict(scorer.identity),
+        "benchmark_columns": [] if absent else list(scorer.columns),
         "status": "skipped" if absent else "ok",
         "message": str(scorer.reason) if isinstance(scorer, Unavailable) else "",
     }

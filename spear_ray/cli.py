@@ -18,6 +18,9 @@ usage: spear-ray COMMAND [key=value ...]
   pack              write a SPEARBench folder as tar shards: data.uri=… pack.uri=… [pack.shard_bytes=…]
   report            write leaderboard and report of a finished run again: run.uri=…
   score FILE        score one two-channel file: FILE question_end_s=3.2 [answer_start_s=0.4] [context_end_s=0]
+  turn-bench        how well a turn-taking predictor tells natural from edited timing: data.uri=… run.uri=…
+                    [predictor=timing] [limit=1000] [seed=0]
+  fit-timing        timing statistics of a population: data.uri=… fit.name=… fit.out=…
   scorers           what can be measured, and what each number means
   doctor            what is installed, which scorers can run here, and what the others lack
 
@@ -115,6 +118,26 @@ def score(words: Sequence[str]) -> int:
     return score_file(words[0], words[1:], sys.stdout)
 
 
+def turn_bench(words: Sequence[str]) -> int:
+    """Measure a turn-taking predictor."""
+    from spear_ray.config import load
+    from spear_ray.turntaking.bench_run import long_words, run_turn_bench
+    from spear_ray.turntaking.bench_tables import markdown
+
+    result, url = run_turn_bench(load(long_words(words)))
+    sys.stdout.write(f"{markdown(result)}\n{url}\n")
+    return 0
+
+
+def fit_timing(words: Sequence[str]) -> int:
+    """Fit timing statistics and write their card."""
+    from spear_ray.config import load
+    from spear_ray.turntaking.fit_run import run_fit
+
+    sys.stdout.write("".join(f"{url}\n" for url in run_fit(load(words))))
+    return 0
+
+
 def scorers(words: Sequence[str]) -> int:
     """List the scorers."""
     from spear_ray.describe import list_scorers
@@ -135,6 +158,8 @@ def _commands() -> dict[str, Callable[[Sequence[str]], int]]:
         "pack": pack,
         "report": report,
         "score": score,
+        "turn-bench": turn_bench,
+        "fit-timing": fit_timing,
         "scorers": scorers,
         "doctor": doctor,
     }

@@ -130,6 +130,55 @@ class PackConfig:
 
 
 @dataclass(kw_only=True)
+class TurnBenchConfig:
+    """How `turn_bench` measures a turn-taking predictor.
+
+    Args:
+        limit: pairs of each kind of edit.
+        seed: of the clips, the edits and the bootstrap.
+        split: rows of a table of intervals with this `split` count; empty takes all.
+        held_out: leave out the conversations that the statistics of predictor=timing were fitted on.
+    """
+
+    limit: int = 1000
+    seed: int = 0
+    split: str = ""
+    held_out: bool = True
+
+
+@dataclass(kw_only=True)
+class FitConfig:
+    """How `fit_timing` fits timing statistics.
+
+    Args:
+        name: of the population; the files are called `<name>.json` and `<name>.md`.
+        title: what the data is, for the card.
+        out: folder or `s3://` prefix to write to.
+        split: rows of this `split` are fitted on and those of `test_split` measured on; empty fits on one half of the
+            conversations and measures on the other.
+        test_split: see `split`.
+        system: of a run: whose dialogues count.
+        compare: a second table of intervals, which the card compares with.
+        compare_split: its rows that count.
+        ablation: also fit without each part of the context, and say what it is worth.
+        limit: pairs of each kind of edit that accuracy is measured on.
+        seed: of clips, edits and bootstrap.
+    """
+
+    name: str = ""
+    title: str = ""
+    out: str = ""
+    split: str = ""
+    test_split: str = ""
+    system: str = "human"
+    compare: str = ""
+    compare_split: str = ""
+    ablation: bool = False
+    limit: int = 1000
+    seed: int = 0
+
+
+@dataclass(kw_only=True)
 class BenchConfig:
     """The whole configuration, without the scorers' own parts (`scorer.<name>`)."""
 
@@ -141,6 +190,8 @@ class BenchConfig:
     pipeline: PipelineConfig = field(default_factory=PipelineConfig)
     leaderboard: LeaderboardConfig = field(default_factory=LeaderboardConfig)
     pack: PackConfig = field(default_factory=PackConfig)
+    turn_bench: TurnBenchConfig = field(default_factory=TurnBenchConfig)
+    fit: FitConfig = field(default_factory=FitConfig)
     scorers: list[str] = field(default_factory=lambda: ["vad"])
     scorer: Any = None
 
@@ -263,12 +314,15 @@ def _check(config: BenchConfig) -> None:
     _positive("pipeline.block_bytes", config.pipeline.block_bytes)
     _positive("pack.shard_bytes", config.pack.shard_bytes)
     _positive("leaderboard.resamples", config.leaderboard.resamples)
+    _positive("turn_bench.limit", config.turn_bench.limit)
+    _positive("fit.limit", config.fit.limit)
     if not 0.5 <= config.leaderboard.confidence < 1:
         raise ConfigError(f"leaderboard.confidence={config.leaderboard.confidence}: must be in [0.5, 1)")
     if not 0 <= config.audio.min_seconds < config.audio.max_seconds:
         raise ConfigError(f"audio.min_seconds={config.audio.min_seconds}: must be from 0 to below audio.max_seconds")
     for name in known:
         _check_actors(name, getattr(config.scorer, name).resources.concurrency)
+        getattr(config.scorer, name).check()
     if config.data.limit < 0:
         raise ConfigError(f"data.limit={config.data.limit}: must not be negative")
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import io
 import json
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -128,6 +130,23 @@ class Ledger:
         if tables:
             return pa.concat_tables(tables)
         return SCHEMA.empty_table() if details else SCHEMA.empty_table().drop_columns("details")
+
+    def details(self, scorer: str, fingerprint: str, places: Sequence[int]) -> list[str | None]:
+        """The details column of single rows; only their files are read again.
+
+        Args:
+            scorer: its name.
+            fingerprint: of the rows.
+            places: of the rows in the table that `read` gives.
+        """
+        files = [file for file in self._files(scorer) if file.fingerprint == fingerprint]
+        ends = list(accumulate(file.rows.end - file.rows.first for file in files))
+        found = []
+        for place in places:
+            number = bisect_right(ends, place)
+            before = ends[number - 1] if number else 0
+            found.append(self._table(scorer, files[number], True)["details"][place - before].as_py())
+        return found
 
     def _table(self, scorer: str, file: ScoreFile, details: bool) -> pa.Table:
         name = f"scores/{scorer}/{file.name}"

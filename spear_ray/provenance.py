@@ -15,7 +15,19 @@ from spear_ray import __version__
 if TYPE_CHECKING:
     from spear_ray.sources import Shard
 
-PACKAGES = ("ray", "torch", "silero-vad", "onnxruntime", "numpy", "pyarrow", "soundfile", "soxr", "s3fs")
+PACKAGES = (
+    "ray",
+    "torch",
+    "transformers",
+    "silero-vad",
+    "onnxruntime",
+    "numpy",
+    "scipy",
+    "pyarrow",
+    "soundfile",
+    "soxr",
+    "s3fs",
+)
 
 
 def data_fingerprint(shards: Sequence[Shard]) -> str:

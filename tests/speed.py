@@ -1,6 +1,6 @@
 """`make speed`: what spear_ray claims of its speed and memory, as ratios measured in one run on this machine.
 
-Usage: python tests/speed.py [vad] [onsets] [job] [memory] [rerun]   (all of them without words)
+Usage: python tests/speed.py [vad] [onsets] [turns] [job] [memory] [rerun]   (all of them without words)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from many import multiply  # noqa: E402
 
@@ -32,11 +32,12 @@ SAMPLE_EVERY_S = 0.25
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or ["vad", "onsets", "job", "memory", "rerun"]
+    chosen = sys.argv[1:] or ["vad", "onsets", "turns", "job", "memory", "rerun"]
     print(f"{platform.machine()}, {os.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB, {_processor()}")
     checks: dict[str, Callable[[Path], None]] = {
         "vad": vad,
         "onsets": onsets,
+        "turns": turns,
         "job": job,
         "memory": memory,
         "rerun": rerun,
@@ -118,6 +119,14 @@ def onsets(folder: Path) -> None:
             f"onsets: padded by {pad_ms} ms, {len(errors_ms)} answers begin {mean:+.0f} ms"
             f" from the truth on average ({low:+.0f} to {high:+.0f})"
         )
+
+
+def turns(folder: Path) -> None:
+    """The turn-taking predictors."""
+    from tests import speed_turns
+
+    speed_turns.timing()
+    speed_turns.networks()
 
 
 def job(folder: Path) -> None:

@@ -136,7 +136,9 @@ def test_message_names_field_and_value(run: Run, name: str, words: str):
 def test_counts_in_run_json_are_those_of_the_rows(run: Run):
     expected = Counter(f"vad.error.{case.code}" if case.code else "vad.ok" for case in CASES)
     expected["vad.ok"] += 2 * len(ENCODED)
-    assert run.record["counts"] == dict(expected)
+    counts = run.record["counts"]
+    assert {key: count for key, count in counts.items() if key.startswith("vad.")} == dict(expected)
+    assert sum(count for key, count in counts.items() if key.startswith("turn_taking.")) == expected.total()
 
 
 @pytest.mark.cluster

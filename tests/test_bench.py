@@ -62,7 +62,7 @@ def quiet() -> Console:
 
 def run(folder: Path, *words: str, explicit: bool = False) -> Outcome:
     words = (f"run.uri={folder}", FEW, *words)
-    return bench.run(load(words), quiet(), words, explicit)
+    return bench.run(load(["scorers=[vad]", *words]), quiet(), words, explicit)
 
 
 def forbidden(*_: Any, **__: Any) -> Any:
@@ -175,7 +175,7 @@ def test_all_rows_are_scored_once_the_scorer_can_run(tmp_path, lacks):
     lacks(REASONS[0])
     run(tmp_path)
     lacks(None)
-    config = load([])
+    config = load(["scorers=[vad]"])
     (scorer,) = make_scorers(config, explicit=True)
     work = pipeline.plan(open_source(config).shards(), Ledger(Store(str(tmp_path))), [scorer])
     assert sum(item.rows for item in work) == ROWS

@@ -14,12 +14,13 @@ from bundled import vad
 from datasets import Row, spearbench, speech, two_channels, write_audio
 
 from spear_ray import __version__, cli
+from spear_ray.config import load
 from spear_ray.dialogue import Dialogue
 from spear_ray.errors import CheckpointMissing, PrerequisiteError, StorageError
 from spear_ray.scorers import scorer_types
 from spear_ray.scorers.vad import VadScorer
 
-COMMANDS = ("bench", "pack", "report", "score", "scorers", "doctor")
+COMMANDS = ("bench", "pack", "report", "score", "turn-bench", "fit-timing", "scorers", "doctor")
 END = f"question_end_s={speech().fields['question_end_time']}"
 START = f"answer_start_s={speech().fields['answer_start_time']}"
 
@@ -34,6 +35,11 @@ class Ended:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
+        """The rows of vad on stdout."""
+        return [row for row in self.all_rows if row["scorer"] == "vad"]
+
+    @property
+    def all_rows(self) -> list[dict[str, Any]]:
         """The JSON objects on stdout."""
         decoder, text, rows = json.JSONDecoder(), self.out.strip(), []
         while text:
@@ -153,6 +159,12 @@ def test_score_prints_the_metrics_that_the_scorer_gives(spear, recording):
         assert row["metrics"] == pytest.approx(expected.metrics, rel=1e-12)
         assert row["fingerprint"] == expected.fingerprint
         assert ("spear_latency_ms" in row["metrics"]) == (known is not None)
+
+
+def test_score_gives_one_row_for_each_scorer_of_the_profile(spear, recording):
+    rows = spear("score", recording, END).all_rows
+    assert [row["scorer"] for row in rows] == load([]).scorers
+    assert all(row["status"] == "ok" and row["metrics"] for row in rows)
 
 
 def test_score_takes_configuration_words(spear, recording):

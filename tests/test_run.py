@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIMIT_SECONDS = 240
 DIALOGUES = 400
 SYSTEMS = {"human", "early", "slow", "sometimes-silent"}
+SCORERS = ("vad", "turn_taking")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def test_sample_is_scored_without_an_error(sample_run):
 def test_job_shows_progress_a_ranking_and_where_the_results_are(sample_run):
     ended, folder = sample_run
     progress = [json.loads(line) for line in ended.output.splitlines() if line.startswith('{"rows"')]
-    assert progress[-1]["rows"] == progress[-1]["of"] == 48
+    assert progress[-1]["rows"] == progress[-1]["of"] == 48 * len(SCORERS)
     for word in (*SYSTEMS, "distance", *(f"{folder}/{name}" for name in ("leaderboard.csv", "report.html"))):
         assert word in ended.output
 
@@ -119,11 +120,14 @@ def test_report_is_one_page_without_outside_resources(sample_run):
 def test_run_json_says_what_made_the_numbers(sample_run):
     record = json.loads((sample_run[1] / "run.json").read_text())
     assert record["state"] == "finished"
-    assert record["counts"] == {"vad.ok": 48}
+    assert record["counts"] == {f"{scorer}.ok": 48 for scorer in SCORERS}
     assert record["data"]["dialogues"] == 48
     assert re.fullmatch("[0-9a-f]{16}", record["data"]["fingerprint"])
     assert record["scorers"]["vad"]["identity"]["settings"]["speech"]["threshold"] == 0.5
     assert record["config"]["data"]["uri"] == "sample"
+    assert "latency_ms" in record["scorers"]["vad"]["benchmark_columns"]
+    assert record["scorers"]["turn_taking"]["identity"]["predictor"] == "timing"
+    assert record["scorers"]["turn_taking"]["benchmark_columns"] == []
 
 
 def test_finished_run_is_not_scored_again(sample_run):
@@ -192,8 +196,10 @@ def test_run_whose_driver_was_killed_is_completed_by_the_next(many, uninterrupte
     psutil.wait_procs(children, timeout=60)
     ended = job(f"data.uri={many}", f"run.uri={run}", "data.rows_per_shard=16")
     assert ended.code == 0, ended.output
-    assert timings(Store(str(run)))["rows_scored"] < DIALOGUES
+    assert timings(Store(str(run)))["rows_scored"] < DIALOGUES * len(SCORERS)
     assert rows_of(Store(str(run))).equals(uninterrupted)
+    talk = rows_of(Store(str(run)), "turn_taking")
+    assert len(set(talk["dialogue_id"].to_pylist())) == talk.num_rows == DIALOGUES
 
 
 def test_run_whose_actor_was_killed_ends_with_the_same_rows(many, uninterrupted, tmp_path):

@@ -1,7 +1,8 @@
 """Signatures of the scorers: `python -m tests.update_signatures [same-scores]` writes them again.
 
 A signature is a scorer's version and a hash of all code that its scores come from: its module and what that imports
-of `scorers`, `timing`, `networks` and `judging`. Comments, docstrings and formatting do not count. Where code changed,
+of `scorers`, `timing`, `turntaking`, `networks` and `judging`. Comments, docstrings and formatting do not count. Where
+code changed,
 raise the scorer's `version`; only where no score can change, say `same-scores` instead.
 """
 
@@ -16,7 +17,7 @@ from spear_ray.scorers import Scorer, scorer_types
 
 PACKAGE = Path(__file__).resolve().parent.parent / "spear_ray"
 FILE = Path(__file__).resolve().parent / "fixtures" / "scorer_signatures.json"
-ROOMS = ("scorers", "timing", "networks", "judging")
+ROOMS = ("scorers", "timing", "turntaking", "networks", "judging")
 SHARED = ("scorers.base",)
 """Bookkeeping that every scorer has: no value comes from it."""
 
@@ -44,7 +45,8 @@ def modules_of(kind: type[Scorer[Any]]) -> set[str]:
 
 
 def path_of(module: str) -> Path:
-    return PACKAGE.joinpath(*module.split(".")).with_suffix(".py")
+    path = PACKAGE.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def parsed(module: str) -> ast.Module:

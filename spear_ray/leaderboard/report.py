@@ -14,6 +14,7 @@ from spear_ray.leaderboard.plots import dot_plot
 from spear_ray.leaderboard.rows import read_rows
 from spear_ray.leaderboard.style import CSS
 from spear_ray.leaderboard.text import shown_headlines
+from spear_ray.leaderboard.turn_plot import turn_plot
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,19 +22,23 @@ if TYPE_CHECKING:
 LATENCY_SCORER = "vad"
 
 
-def render(board: Board, run: Mapping[str, Any], rows: Mapping[str, pa.Table]) -> str:
+def render(
+    board: Board, run: Mapping[str, Any], rows: Mapping[str, pa.Table], dialogues: Mapping[str, str] | None = None
+) -> str:
     """The report as HTML.
 
     Args:
         board: the values.
         run: content of run.json; every key is optional.
         rows: the rows that the board was built from, by scorer; the latency distribution is drawn from them.
+        dialogues: `details` of the turn_taking rows that are drawn as examples, by dialogue id.
     """
     parts = (
         _header(board, run),
         _section("Ranking", _how_to_read(board), ranking_table(board), _notes(board.notes)),
         _section("The headline metrics", _dots_text(board), _dots(board)),
         _latency_section(board, rows),
+        _turn_section(dialogues or {}),
         difference_section(board),
         values_section(board),
         skipped_section(board, run),
@@ -118,5 +123,20 @@ def _latency_section(board: Board, rows: Mapping[str, pa.Table]) -> str:
         " answer began before the question had ended. All curves have the same area; each tick below is one"
         " answer.</p>",
         f"<p class='legend'>{legend}</p>",
+        plot,
+    )
+
+
+def _turn_section(dialogues: Mapping[str, str]) -> str:
+    plot = turn_plot(dialogues)
+    if not plot:
+        return ""
+    return _section(
+        "A dialogue's turns",
+        "<p class='lead'>The dialogue whose timing is most surprising to the turn-taking predictor, and beside it the"
+        " reference's answer to the same question. Bars are speech; lines mark the most surprising quarter of the"
+        " moments at which somebody starts or stops.</p>",
+        "<p class='legend'><span class='system'>asks</span><span class='answers-bar'>answers</span>"
+        "<span class='surprise-line'>surprising</span><i>seconds</i></p>",
         plot,
     )

@@ -76,16 +76,23 @@ svg path.outline{stroke:var(--reference);stroke-width:1.3;stroke-dasharray:3 2.5
 .zero{stroke:var(--ink);stroke-width:1.5}
 .answers{stroke:var(--system);stroke-width:1;opacity:.55}
 .is-reference .answers{stroke:var(--reference)}
+.turns .track{height:96px}
+svg path.speech{fill:var(--system-soft);stroke:var(--system);stroke-width:1}
+svg path.speech.answering{fill:var(--reference-soft);stroke:var(--reference)}
+.surprise{stroke:var(--warn);stroke-width:1.5}
 .legend{display:flex;flex-wrap:wrap;gap:4px 20px;margin:0 0 4px;color:var(--soft);font-size:13px}
 .legend span::before{content:"";display:inline-block;width:16px;height:0;margin-right:7px;vertical-align:4px;
 border-top:2px solid var(--ink)}
 .legend .system::before{border-top:8px solid var(--system-soft);vertical-align:1px}
 .legend .reference::before{border-top:2px dashed var(--reference)}
+.legend .answers-bar::before{border-top:8px solid var(--reference-soft);vertical-align:1px}
+.legend .surprise-line::before{border-top:2px solid var(--warn)}
+ol.notes{margin:6px 0 0;padding-left:26px;color:var(--soft);font-size:14px}
 pre{margin:10px 0;padding:12px 14px;overflow-x:auto;background:var(--card);border:1px solid var(--line);
 border-radius:10px;font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 code{font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 details{margin:10px 0}
-summary{cursor:pointer;color:var(--soft);font-size:14px}
+summary{cursor:pointer;color:var(--soft);font-size:14px;overflow-wrap:anywhere}
 summary:hover{color:var(--ink)}
 .error{color:var(--warn);font-weight:600}
 @media (max-width:620px){

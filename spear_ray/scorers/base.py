@@ -72,6 +72,13 @@ class ScorerConfig:
 
     resources: Resources = field(default_factory=Resources)
 
+    def check(self) -> None:
+        """Look at the values, once the configuration is complete.
+
+        Raises:
+            ConfigError: one cannot be used.
+        """
+
 
 ConfigT = TypeVar("ConfigT", bound=ScorerConfig)
 
@@ -125,6 +132,11 @@ class Scorer(ABC, Generic[ConfigT]):
         """16 hex digits of the SHA-256 of `identity`: rows with the same one are comparable."""
         text = json.dumps(self.identity, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of benchmark.csv that this scorer, as it is configured, fills."""
+        return tuple(metric.column for metric in self.metrics if metric.column is not None)
 
     def ok(self, dialogue: Dialogue, metrics: Mapping[str, float], details: Mapping[str, Any] | None = None) -> Score:
         """A measured row."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version as package_version
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from spear_ray.dialogue import SAMPLE_RATE_HZ, Dialogue, Samples, Score
 from spear_ray.errors import PrerequisiteError
+from spear_ray.networks.silero import Silero, SpeechSettings
 from spear_ray.scorers.base import Metric, Scorer, ScorerConfig
 from spear_ray.timing.events import Kind, Side, Thresholds, counts, interaction_events, speech_of
 from spear_ray.timing.latency import (
@@ -21,26 +20,6 @@ from spear_ray.timing.latency import (
     response_latency_s,
 )
 from spear_ray.timing.segments import Segment, total
-
-SILERO_FRAME = 512
-"""Samples per decision of the model at 16 kHz."""
-
-
-@dataclass(kw_only=True)
-class SpeechSettings:
-    """Silero's own parameters.
-
-    Args:
-        threshold: speech probability at which speech begins (it ends 0.15 below).
-        min_speech_ms: shorter speech is dropped.
-        min_silence_ms: shorter silence does not end speech.
-        pad_ms: added to both ends of each segment.
-    """
-
-    threshold: float = 0.5
-    min_speech_ms: int = 250
-    min_silence_ms: int = 100
-    pad_ms: int = 30
 
 
 @dataclass(kw_only=True)
@@ -163,46 +142,20 @@ class VadScorer(Scorer[VadConfig]):
 
     def missing(self) -> PrerequisiteError | None:
         """Silero and onnxruntime must be installed."""
-        for module, package in (("silero_vad", "silero-vad"), ("onnxruntime", "onnxruntime")):
-            if find_spec(module) is None:
-                return PrerequisiteError(f"vad needs {package}: pip install {package}")
-        return None
+        return Silero.missing()
 
     def setup(self) -> None:
         """Load the ONNX model that ships with silero-vad."""
-        from silero_vad import load_silero_vad
-
-        self._model = load_silero_vad(sequence=True)
+        self._silero = Silero()
 
     @property
     def identity(self) -> dict[str, Any]:
         """Settings, and the version of the package that holds the model."""
-        return {**super().identity, "silero_vad": package_version("silero-vad")}
+        return {**super().identity, "silero_vad": Silero.version()}
 
     def speech(self, samples: Samples, settings: SpeechSettings, grid: bool = False) -> list[Segment]:
-        """Speech segments of one channel, in seconds, at sample resolution unless `grid`.
-
-        Args:
-            samples: float32 [samples] at 16 kHz.
-            settings: Silero's parameters.
-            grid: round to 0.1 s.
-        """
-        from silero_vad import get_speech_timestamps_sequence
-
-        if not samples.size:
-            return []
-        found = get_speech_timestamps_sequence(
-            samples,
-            self._model,
-            threshold=settings.threshold,
-            sampling_rate=SAMPLE_RATE_HZ,
-            min_speech_duration_ms=settings.min_speech_ms,
-            min_silence_duration_ms=settings.min_silence_ms,
-            speech_pad_ms=settings.pad_ms,
-            return_seconds=grid,
-        )
-        unit = 1 if grid else SAMPLE_RATE_HZ
-        return [Segment(item["start"] / unit, item["end"] / unit) for item in found]
+        """Speech segments of one channel in seconds; see `Silero.speech`."""
+        return self._silero.speech(samples, settings, grid)
 
     def measure(self, batch: Sequence[Dialogue]) -> list[Score]:
         """One row per dialogue; each is scored by itself, so a batch changes nothing."""

@@ -369,7 +369,7 @@ def test_fingerprint_does_not_change_with_resources():
 
 def test_fingerprint_changes_with_the_version_of_silero(monkeypatch):
     before = VadScorer(VadConfig()).fingerprint
-    monkeypatch.setattr("spear_ray.scorers.vad.package_version", lambda package: "0.0.1")
+    monkeypatch.setattr("spear_ray.networks.silero.package_version", lambda package: "0.0.1")
     assert VadScorer(VadConfig()).fingerprint != before
 
 
@@ -378,7 +378,7 @@ def test_event_settings_are_the_thresholds_of_the_event_rules():
 
 
 def test_missing_package_is_named_with_the_command_that_installs_it(monkeypatch):
-    monkeypatch.setattr("spear_ray.scorers.vad.find_spec", lambda module: None)
+    monkeypatch.setattr("spear_ray.networks.silero.find_spec", lambda module: None)
     assert "pip install silero-vad" in str(VadScorer(VadConfig()).missing())
 
 
