@@ -36,6 +36,8 @@ LIMIT_SECONDS = 240
 DIALOGUES = 400
 SYSTEMS = {"human", "early", "slow", "sometimes-silent"}
 SCORERS = ("vad", "turn_taking")
+AGENT_STARTS = "No available agent to submit job"
+"""What Ray answers while the node that was just started is not yet ready to take a job."""
 
 
 @dataclass(frozen=True)
@@ -327,6 +329,12 @@ def test_submitted_job_gives_the_rows_of_the_local_run(head, sample_run, tmp_pat
     ray, run = str(Path(sys.executable).parent / "ray"), tmp_path / "run"
 
     def submit(*words: str) -> Ended:
+        deadline = time.monotonic() + 90
+        while AGENT_STARTS in (ended := submitted(*words)).output and time.monotonic() < deadline:
+            time.sleep(1.0)
+        return ended
+
+    def submitted(*words: str) -> Ended:
         done = subprocess.run(
             [ray, "job", "submit", "--working-dir", ".", "--", "python", "jobs/full_bench.py", *words],
             cwd=ROOT,

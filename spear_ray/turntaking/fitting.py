@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from scipy.optimize import minimize
 
@@ -64,9 +62,3 @@ def _fit_end(columns: Floats, exposure: Floats, at_end: Floats, ended: Floats) -
     found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS, "maxcor": 20})
     solution: Floats = found.x.reshape(shape)
     return solution
-
-
-def by_state(states: Floats, values: Sequence[Floats], state: int) -> list[Floats]:
-    """The rows of one state."""
-    rows = states == state
-    return [value[rows] for value in values]

@@ -44,7 +44,9 @@ class Timeline:
 
     def as_units(self, gap_s: float = IPU_GAP_S, min_speech_s: float = MIN_SPEECH_S) -> Timeline:
         """Inter-pausal units: one side's speech joined over short silences, then without what is too short."""
-        return self._each(lambda side: (unit for unit in merged(side, gap_s) if unit.length >= min_speech_s))
+        joined = (merged(side, gap_s) for side in self.sides)
+        units = (tuple(unit for unit in side if unit.length >= min_speech_s) for side in joined)
+        return Timeline(Sides(*units), self.seconds)
 
     def crop(self, start_s: float, end_s: float) -> Timeline:
         """The part from `start_s` to `end_s`, on its own time line."""
@@ -54,10 +56,6 @@ class Timeline:
     def is_silent(self, side: int, start_s: float, end_s: float) -> bool:
         """Whether a side does not speak between two times."""
         return not clipped(self.sides[side], start_s, end_s)
-
-    def _each(self, change: object) -> Timeline:
-        assert callable(change)
-        return Timeline(Sides(*(tuple(change(side)) for side in self.sides)), self.seconds)
 
 
 def opened(speech: Sequence[Segment], at_s: float, seconds: float) -> list[Segment]:

@@ -6,12 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from bundled import dialogues
 
 from spear_ray.config import load
 from spear_ray.errors import ConfigError, DataLayoutError
+from spear_ray.ledger import Ledger
+from spear_ray.scorers.turn_taking import TurnTakingConfig, TurnTakingScorer
+from spear_ray.store import Store
 from spear_ray.turntaking.estimation import fit_model
 from spear_ray.turntaking.fit_run import run_fit
-from spear_ray.turntaking.populations import clips, describe, halves, key_of, read_intervals
+from spear_ray.turntaking.populations import clips, describe, halves, key_of, read_intervals, read_run
 from spear_ray.turntaking.timing_model import load_statistics, model_of
 
 from .talk import conversations
@@ -111,3 +115,22 @@ def test_fit_timing_says_which_word_is_missing(lacking):
     words.pop(lacking)
     with pytest.raises(ConfigError, match=f"fit.{lacking}"):
         run_fit(load(["data.uri=x.parquet", *words.values()]))
+
+
+def test_the_human_side_of_a_run_is_a_population(tmp_path):
+    scorer = TurnTakingScorer(TurnTakingConfig())
+    scorer.setup()
+    some = [dialogue for dialogue in dialogues() if dialogue.system in ("human", "early")]
+    ledger = Ledger(Store(str(tmp_path)))
+    ledger.commit("s", 0, scorer.score(some))
+    people = read_run(str(tmp_path))
+    human = [dialogue for dialogue in some if dialogue.system == "human"]
+    assert sorted(one.source for one in people) == sorted(dialogue.conversation_id for dialogue in human)
+    expected = {round(dialogue.audio.shape[1] / 16_000, 3) for dialogue in human}
+    assert {round(one.timeline.seconds, 3) for one in people} == expected
+    assert all(one.timeline.sides.asking and one.timeline.sides.answering for one in people)
+    assert len(read_run(str(tmp_path), "early")) == 12
+    with pytest.raises(DataLayoutError, match="too few to fit"):
+        run_fit(load([f"data.uri={tmp_path}", "fit.name=x", f"fit.out={tmp_path / 'out'}"]))
+    with pytest.raises(DataLayoutError, match="'nobody'"):
+        read_run(str(tmp_path), "nobody")

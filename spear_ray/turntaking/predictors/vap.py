@@ -52,12 +52,13 @@ class VapPredictor(FramePredictor):
         """Frame by frame as the published script has it: each chunk by itself, without its last two seconds."""
         if self._network.frame_hz != TRACK_RATE_HZ:
             raise ScorerError(f"vap.published_chunks needs a model of 50 Hz, this one has {self._network.frame_hz}")
-        parts = []
-        for start, end in labels.published_chunks(track.shape[1]):
-            logits = self._logits(audio[:, start * FRAME_SAMPLES : end * FRAME_SAMPLES])
-            classes = labels.vap_classes(track[:, start:end], end - start, TRACK_RATE_HZ)
-            parts.append(labels.categorical_nll(logits[: len(classes)], classes)[classes != labels.NO_LABEL])
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.float32)
+        chunks = labels.published_chunks(track.shape[1])
+        logits = [
+            self._logits(audio[:, start * FRAME_SAMPLES : end * FRAME_SAMPLES])[: end - start - labels.HORIZON_FRAMES]
+            for start, end in chunks
+        ]
+        said = np.concatenate(logits) if logits else np.zeros((0, labels.CLASSES), dtype=np.float32)
+        return labels.categorical_nll(said, labels.published_chunk_classes(track))
 
     def _logits(self, audio: Samples) -> Any:
         window = round(self.config.vap.window_s * SAMPLE_RATE_HZ)
