@@ -85,7 +85,10 @@ class Vap(nn.Module):
 
     @torch.inference_mode()
     def forward(self, audio: torch.Tensor) -> VapOutput:
-        """The model on a batch, in one pass; it is causal, so silence after a dialogue's end changes nothing in it.
+        """The model on a batch, in one pass.
+
+        Dialogues of different lengths are padded with zeros at their ends: the model is causal, so that changes nothing
+        before a dialogue's last frame, whose convolutions reach up to 10 ms ahead.
 
         Args:
             audio: float32 [B, 2, samples] at 16 kHz.
@@ -100,8 +103,9 @@ class Vap(nn.Module):
     def stream(self, audio: Samples, window: int = WINDOW) -> torch.Tensor:
         """The logits of one dialogue of any length.
 
-        Audio is encoded in windows and attention is computed in blocks: memory grows with the frames (about 1 kB for
-        each layer's input and output), never with their square; the result is that of one pass.
+        Audio is encoded in windows and attention is computed in blocks: memory grows with the number of frames (a
+        few layers' inputs and outputs, some 25 kB a frame at the published size), never with its square; the result
+        is that of one pass.
 
         Args:
             audio: float32 [2, samples] at 16 kHz.

@@ -33,6 +33,9 @@ EXTRA = re.compile(
 )
 """Tensors that the model does not use: heads for other tasks, buffers of training."""
 
+MAAI = re.compile(r"^(encoder1|bc_head|nod_head|bc_detect|lid_classifier|lang_condition)\.")
+"""Tensors that only MaAI's files have."""
+
 # MaAI's real-time models hold the encoder twice, once for each channel; both must be the same.
 RENAMED = (
     (re.compile(r"^((net|model|backbone)\.)+"), ""),
@@ -50,8 +53,8 @@ def load_vap(path: str | Path, frame_hz: float = 0.0) -> Vap:
 
     Args:
         path: .safetensors, or a file of torch.save (only tensors and plain data are read).
-        frame_hz: of the model; 0 reads it off the kernel of its last convolution, and where that is not enough (5
-            stands for 50 Hz and for MaAI's 20 Hz) off a `_20hz_` in the file's name.
+        frame_hz: of the model; 0 reads it off the kernel of its last convolution. A kernel of 5 stands for 50 Hz, or
+            for 20 Hz where the file is MaAI's: its name has `_20hz_`, or it holds MaAI's heads or two encoders.
 
     Returns:
         In evaluation mode, float32, on the CPU.
@@ -61,8 +64,10 @@ def load_vap(path: str | Path, frame_hz: float = 0.0) -> Vap:
         PrerequisiteError: it is damaged or something else, or a tensor is missing, unknown or misshapen.
     """
     file = Path(path)
-    tensors = _named_as_ours(_read(file), file)
-    model = Vap(_sizes(tensors, file, frame_hz))
+    found = _read(file)
+    tensors = _named_as_ours(found, file)
+    rate = frame_hz or _rate(_shape(tensors, "encoder.downsample.1.weight", file)[2], found, file)
+    model = Vap(_sizes(tensors, file, rate))
     load_strictly(model, tensors, str(file))
     return model.eval()
 
@@ -102,14 +107,13 @@ def _our_name(key: str) -> str:
     return key
 
 
-def _sizes(tensors: Tensors, path: Path, frame_hz: float) -> VapSizes:
+def _sizes(tensors: Tensors, path: Path, rate: float) -> VapSizes:
     encoder = _shape(tensors, "encoder.downsample.1.weight", path)
     recurrent = _shape(tensors, "encoder.encoder.gAR.baseNet.weight_ih_l0", path)
     head = _shape(tensors, "vap_head.weight", path)
     gates = recurrent[0] // recurrent[1]
     if gates not in GATES:
         raise PrerequisiteError(f"{path}: a recurrent net with {gates} gates is neither LSTM nor GRU: {FETCH}")
-    rate = frame_hz or _rate(encoder[2], path)
     stride = CPC_HZ / rate
     if stride != round(stride):
         raise PrerequisiteError(f"vap.frame_hz={rate}: must divide {CPC_HZ}")
@@ -128,8 +132,8 @@ def _sizes(tensors: Tensors, path: Path, frame_hz: float) -> VapSizes:
     )
 
 
-def _rate(kernel: int, path: Path) -> float:
-    if kernel == 5 and "_20hz_" in path.name:
+def _rate(kernel: int, found: Mapping[str, torch.Tensor], path: Path) -> float:
+    if kernel == 5 and ("_20hz_" in path.name or any(MAAI.match(key) for key in found)):
         return 20.0
     return KERNEL_HZ.get(kernel, DEFAULT_HZ)
 

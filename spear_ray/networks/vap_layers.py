@@ -13,7 +13,7 @@ from torch import nn
 
 from spear_ray.networks.cpc import Recurrence
 
-QUERY_BLOCK = 1024
+QUERY_BLOCK = 256
 """Frames whose attention is computed at a time: bounds memory, changes nothing."""
 
 NEGLIGIBLE = 1e-9

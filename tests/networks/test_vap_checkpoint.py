@@ -80,6 +80,13 @@ def test_maais_models_have_their_rate_their_heads_and_two_encoders(tmp_path, nam
     same(tmp_path / name, model)
 
 
+def test_a_renamed_file_of_maai_keeps_its_rate(tmp_path):
+    model = tiny(kernel=5, stride=5, vad_before_cross=True)
+    torch.save(tensors(model) | {"nod_head.weight": torch.zeros(4, 16)}, tmp_path / "mine.pt")
+    assert load_vap(tmp_path / "mine.pt").frame_hz == 20
+    same(tmp_path / "mine.pt", model)
+
+
 def test_encoders_that_differ_are_refused(tmp_path):
     state = tensors(tiny())
     state |= {
