@@ -23,13 +23,13 @@ FETCH = "get VAP_state_dict.pt from https://github.com/ErikEkstedt/VAP (example/
 NESTED = ("state_dict", "model_state", "model_state_dict")
 GATES: dict[int, Recurrence] = {4: "LSTM", 3: "GRU"}
 DEFAULT_HZ = 50.0
-KERNEL_HZ = {10: 10.0, 20: 5.0}
-"""Rates that a kernel of the last convolution stands for; one of 5 is 50 Hz, or MaAI's 20 Hz where the name says so."""
+DEFAULT_KERNEL = 5
+"""Of the last convolution, in CPC frames. MaAI's kernels are as wide as their stride; 5 is also that of its 20 Hz."""
 
 CODEBOOK = "objective.codebook.emb.weight"
 EXTRA = re.compile(
     r"^(VAP\.codebook.*|(encoder\d?\.)?encoder\.gAR\.hidden|(bc_head|nod_head|bc_detect|lid_classifier|lang_condition)\..*"
-    r"|fvad_head\..*|num_batches_tracked)$"
+    r"|fvad_head\..*)$"
 )
 """Tensors that the model does not use: heads for other tasks, buffers of training."""
 
@@ -43,6 +43,17 @@ RENAMED = (
     (re.compile(r"^(ar_channel|ar)\."), r"transformer.\1."),
     (re.compile(r"^vap_head\.projection_head\."), "vap_head."),
 )
+CPC = "encoder.encoder."
+HEADS = "transformer.ar_channel.layers.0.mha.m"
+SIZED = {
+    "encoder.downsample.1.weight": 3,
+    "encoder.encoder.gAR.baseNet.weight_ih_l0": 2,
+    "vap_head.weight": 2,
+    "transformer.ar_channel.layers.0.ffnetwork.0.weight": 2,
+    HEADS: 1,
+}
+"""Tensors that tell the sizes, and how many dimensions each has."""
+
 TURNNAT_HEAD = re.compile(r"^vap_head_256\.(net\.)?")
 
 Tensors = dict[str, torch.Tensor]
@@ -66,8 +77,8 @@ def load_vap(path: str | Path, frame_hz: float = 0.0) -> Vap:
     file = Path(path)
     found = _read(file)
     tensors = _named_as_ours(found, file)
-    rate = frame_hz or _rate(_shape(tensors, "encoder.downsample.1.weight", file)[2], found, file)
-    model = Vap(_sizes(tensors, file, rate))
+    is_maai = "_20hz_" in file.name or any(MAAI.match(key) for key in found)
+    model = Vap(_sizes(tensors, file, frame_hz, is_maai))
     load_strictly(model, tensors, str(file))
     return model.eval()
 
@@ -107,41 +118,59 @@ def _our_name(key: str) -> str:
     return key
 
 
-def _sizes(tensors: Tensors, path: Path, rate: float) -> VapSizes:
-    encoder = _shape(tensors, "encoder.downsample.1.weight", path)
-    recurrent = _shape(tensors, "encoder.encoder.gAR.baseNet.weight_ih_l0", path)
-    head = _shape(tensors, "vap_head.weight", path)
+def _sizes(tensors: Tensors, path: Path, frame_hz: float, is_maai: bool) -> VapSizes:
+    encoder, recurrent, head, feed_forward, slopes = _shapes(tensors, path)
     gates = recurrent[0] // recurrent[1]
     if gates not in GATES:
         raise PrerequisiteError(f"{path}: a recurrent net with {gates} gates is neither LSTM nor GRU: {FETCH}")
-    stride = CPC_HZ / rate
-    if stride != round(stride):
-        raise PrerequisiteError(f"vap.frame_hz={rate}: must divide {CPC_HZ}")
+    if head[1] % slopes[0]:
+        raise PrerequisiteError(
+            f"{path}: {HEADS} has {slopes[0]} heads, which do not divide the width {head[1]}: {FETCH}"
+        )
+    rate = frame_hz or _rate(encoder[2], is_maai)
     return VapSizes(
         encoder_width=encoder[0],
         recurrence=GATES[gates],
         levels=_count(tensors, r"^encoder\.encoder\.gAR\.baseNet\.weight_ih_l(\d+)$"),
         kernel=encoder[2],
-        stride=round(stride),
+        stride=_stride(rate, encoder[2], path),
         width=head[1],
-        feed_forward=_shape(tensors, "transformer.ar_channel.layers.0.ffnetwork.0.weight", path)[0],
-        heads=_shape(tensors, "transformer.ar_channel.layers.0.mha.m", path)[0],
+        feed_forward=feed_forward[0],
+        heads=slopes[0],
         self_layers=_count(tensors, r"^transformer\.ar_channel\.layers\.(\d+)\."),
         cross_layers=_count(tensors, r"^transformer\.ar\.layers\.(\d+)\."),
         vad_before_cross=rate != DEFAULT_HZ,
     )
 
 
-def _rate(kernel: int, found: Mapping[str, torch.Tensor], path: Path) -> float:
-    if kernel == 5 and ("_20hz_" in path.name or any(MAAI.match(key) for key in found)):
-        return 20.0
-    return KERNEL_HZ.get(kernel, DEFAULT_HZ)
+def _rate(kernel: int, is_maai: bool) -> float:
+    return DEFAULT_HZ if kernel == DEFAULT_KERNEL and not is_maai else CPC_HZ / kernel
 
 
-def _shape(tensors: Tensors, key: str, path: Path) -> torch.Size:
-    if key not in tensors:
-        raise PrerequisiteError(f"{path} lacks {key}: it is no whole VAP model. {FETCH}")
-    return tensors[key].shape
+def _stride(rate: float, kernel: int, path: Path) -> int:
+    """CPC frames per model frame: published models have a kernel of 5 at 50 Hz, or one as wide as the stride."""
+    stride = CPC_HZ / rate
+    if stride != round(stride):
+        raise PrerequisiteError(f"{path}: vap.frame_hz={rate} must divide {CPC_HZ}")
+    if kernel != stride and (rate, kernel) != (DEFAULT_HZ, DEFAULT_KERNEL):
+        raise PrerequisiteError(
+            f"{path}: a model of {rate:g} Hz does not have a last convolution of {kernel} frames: correct vap.frame_hz"
+        )
+    return round(stride)
+
+
+def _shapes(tensors: Tensors, path: Path) -> list[torch.Size]:
+    """Of the tensors that tell the sizes."""
+    missing = [key for key in SIZED if key not in tensors]
+    if not any(key.startswith(CPC) for key in tensors):
+        missing.append(f"all of its audio encoder ({CPC}gEncoder.* and {CPC}gAR.*)")
+    if missing:
+        raise PrerequisiteError(f"{path} lacks {', '.join(missing)}: it is no whole VAP model. {FETCH}")
+    for key, dimensions in SIZED.items():
+        shape = tuple(tensors[key].shape)
+        if len(shape) != dimensions or 0 in shape:
+            raise PrerequisiteError(f"{path}: {key} has shape {shape}, not {dimensions} dimensions: {FETCH}")
+    return [tensors[key].shape for key in SIZED]
 
 
 def _count(tensors: Tensors, pattern: str) -> int:

@@ -6,6 +6,7 @@ import torch
 
 from spear_ray.errors import AudioChannels, AudioTooShort
 from spear_ray.networks import vap_layers
+from spear_ray.networks.cpc import HOP, REACH
 from spear_ray.networks.vap_layers import slopes
 
 from .tiny_vap import noise, tiny
@@ -61,6 +62,28 @@ def test_a_padded_batch_gives_each_dialogues_own_logits():
     frames = model(short[None]).logits.shape[1]
     np.testing.assert_allclose(together[1, : frames - 1].numpy(), model(short[None]).logits[0, :-1].numpy(), atol=1e-5)
     np.testing.assert_allclose(together[0].numpy(), model(long[None]).logits[0].numpy(), atol=1e-5)
+
+
+def test_attention_never_holds_frames_by_frames(monkeypatch):
+    sizes, plain = [], torch.nn.functional.scaled_dot_product_attention
+
+    def watched(q, k, v, **words):
+        sizes.append(q.shape[-2])
+        return plain(q, k, v, **words)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
+    assert len(tiny().stream(noise(30).numpy())) == 1500
+    assert max(sizes) == 64
+
+
+def test_encoding_holds_a_window_at_a_time(monkeypatch):
+    model, longest = tiny(), []
+    encode = model.encoder.encoder.gEncoder.forward
+    monkeypatch.setattr(
+        model.encoder.encoder.gEncoder, "forward", lambda part: (longest.append(part.shape[1]), encode(part))[1]
+    )
+    model.stream(noise(30).numpy(), 32_000)
+    assert max(longest) <= 32_000 + 2 * REACH * HOP
 
 
 def test_both_channels_are_treated_alike():

@@ -1,6 +1,7 @@
 """Checkpoints in the published layouts, made small here, go through the loader that takes the real ones."""
 
 import pickle
+import re
 from argparse import Namespace
 from pathlib import Path
 
@@ -105,6 +106,29 @@ def test_the_rate_can_be_given(tmp_path):
         load_vap(tmp_path / "mine.pt", 30.0)
 
 
+@pytest.mark.parametrize(("kernel", "stride", "given"), [(5, 2, 10.0), (10, 10, 50.0), (20, 20, 10.0), (3, 2, 50.0)])
+def test_a_rate_that_the_kernel_contradicts_is_refused(tmp_path, kernel, stride, given):
+    torch.save(tensors(tiny(kernel=kernel, stride=stride)), tmp_path / "vap.pt")
+    with pytest.raises(PrerequisiteError, match=f"{given:g} Hz .* {kernel} frames"):
+        load_vap(tmp_path / "vap.pt", given)
+
+
+def test_heads_that_do_not_divide_the_width_are_refused(tmp_path):
+    state = {key: torch.ones(3) if key.endswith(".m") else value for key, value in tensors(tiny()).items()}
+    torch.save(state, tmp_path / "vap.pt")
+    with pytest.raises(PrerequisiteError, match="3 heads"):
+        load_vap(tmp_path / "vap.pt")
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (0, 0), (0, 0, 0), (2, 2, 2, 2)])
+def test_no_misshapen_tensor_becomes_an_error_of_torch(tmp_path, shape):
+    state = tensors(tiny())
+    for key in state:
+        torch.save(state | {key: torch.zeros(shape)}, tmp_path / "vap.pt")
+        with pytest.raises(PrerequisiteError, match=re.escape(key)):
+            load_vap(tmp_path / "vap.pt")
+
+
 @pytest.mark.parametrize("change", ["missing", "unknown", "shape"])
 def test_every_tensor_is_accounted_for(tmp_path, change):
     state = tensors(tiny())
@@ -124,7 +148,7 @@ def test_every_tensor_is_accounted_for(tmp_path, change):
 def test_a_model_without_its_cpc_says_what_is_missing(tmp_path):
     state = {key: value for key, value in tensors(tiny()).items() if not key.startswith("encoder.encoder.")}
     torch.save(state, tmp_path / "vap.pt")
-    with pytest.raises(PrerequisiteError, match=r"lacks encoder\.encoder\.gAR"):
+    with pytest.raises(PrerequisiteError, match=r"all of its audio encoder \(encoder\.encoder\.gEncoder"):
         load_vap(tmp_path / "vap.pt")
 
 
