@@ -36,6 +36,9 @@ LIMIT_SECONDS = 240
 DIALOGUES = 400
 SYSTEMS = {"human", "early", "slow", "sometimes-silent"}
 SCORERS = ("vad", "turn_taking")
+PORTS = ("port", "dashboard-port", "dashboard-agent-listen-port", "ray-client-server-port")
+"""What a head node listens on under fixed numbers, which another cluster on this machine may have taken."""
+
 AGENT_STARTS = "No available agent to submit job"
 """What Ray answers while the node that was just started is not yet ready to take a job."""
 
@@ -283,7 +286,7 @@ def test_run_on_packed_shards_on_s3_gives_the_same_metrics(sample_run, s3):
 @pytest.fixture
 def head(tmp_path: Path) -> Iterator[Mapping[str, str]]:
     """A Ray head node as `ray start --head` makes it, on free ports; the environment of its clients."""
-    ports = {name: free_port() for name in ("port", "dashboard-port", "ray-client-server-port")}
+    ports = {name: free_port() for name in PORTS}
     environment = {
         **os.environ,
         "RAY_AUTH_MODE": "token",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from transformers import Qwen2Config
 
 from spear_ray.errors import PrerequisiteError
@@ -18,6 +19,7 @@ from spear_ray.networks.dualturn_network import CHANNEL_TASKS, DualTurnNetwork, 
 from spear_ray.networks.files import sha256_of
 from spear_ray.networks.mimi import Mimi, load_mimi
 from spear_ray.networks.tensors import (
+    CONFIG,
     WEIGHTS,
     Tensors,
     existing,
@@ -75,9 +77,10 @@ def load_dualturn(
     path = _weights_file(Path(checkpoint))
     if check_hash and path.name == RELEASED_NAME:
         _check_released(path)
-    config = Qwen2Config.from_dict(read_config(Path(backbone), "qwen2", _FETCH_BACKBONE))
+    config = _backbone_config(Path(backbone))
     tensors = _named_as_ours(_read(path), path)
     parts = _parts(tensors, path)
+    _check_width(config, tensors, f"{Path(backbone) / CONFIG}", path)
     network = DualTurnNetwork(config, parts)
     load_strictly(network, tensors, f"{path} (with the backbone {backbone})")
     return DualTurn(_fitting_mimi(mimi, sliding_window, parts), network).eval()
@@ -96,6 +99,23 @@ def _check_released(path: Path) -> None:
         )
 
 
+def _backbone_config(folder: Path) -> Qwen2Config:
+    values = read_config(folder, "qwen2", _FETCH_BACKBONE)
+    try:
+        return Qwen2Config.from_dict(values)
+    except StrictDataclassError as error:
+        raise PrerequisiteError(f"{folder / CONFIG} does not describe a Qwen2: {error}: {_FETCH_BACKBONE}") from error
+
+
+def _check_width(config: Qwen2Config, tensors: Tensors, described: str, path: Path) -> None:
+    """Before anything is built: a larger Qwen2's config would fill the memory first."""
+    width = len(_matrix(tensors, "mimi_projection.proj.2.weight", path))
+    if config.hidden_size != width:
+        raise PrerequisiteError(
+            f"{described}: hidden_size is {config.hidden_size}, {path} was trained with {width}: {_FETCH_BACKBONE}"
+        )
+
+
 def _read(path: Path) -> Tensors:
     if path.suffix == ".safetensors":
         return read_safetensors(path, _FETCH)
@@ -104,9 +124,13 @@ def _read(path: Path) -> Tensors:
     if found != INFERENCE_FORMAT:
         raise PrerequisiteError(f"{path}: format is {found!r}, must be '{INFERENCE_FORMAT}': {_FETCH}")
     state = saved.get("model_state")
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+    if not isinstance(state, dict) or not all(map(_is_named_tensor, state.items())):
         raise PrerequisiteError(f"{path}: model_state is not a dictionary of tensors: {_FETCH}")
     return state
+
+
+def _is_named_tensor(item: tuple[object, object]) -> bool:
+    return isinstance(item[0], str) and isinstance(item[1], torch.Tensor)
 
 
 def _named_as_ours(tensors: Mapping[str, torch.Tensor], path: Path) -> Tensors:

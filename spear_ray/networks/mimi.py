@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from torch import nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 from torch.nn.utils.rnn import pad_sequence
@@ -143,7 +144,11 @@ def load_mimi(folder: str | Path, sliding_window: bool = True) -> Mimi:
 
 
 def _config(folder: Path) -> MimiConfig:
-    config = MimiConfig.from_dict(read_config(folder, "mimi", _FETCH))
+    values = read_config(folder, "mimi", _FETCH)
+    try:
+        config = MimiConfig.from_dict(values)
+    except StrictDataclassError as error:
+        raise PrerequisiteError(f"{folder / CONFIG} does not describe a Mimi: {error}: {_FETCH}") from error
     for field, wanted in (("use_causal_conv", True), ("audio_channels", 1), ("sampling_rate", MIMI_RATE_HZ)):
         if getattr(config, field) != wanted:
             found = getattr(config, field)

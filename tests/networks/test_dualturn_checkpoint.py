@@ -120,6 +120,7 @@ def test_a_damaged_checkpoint_is_refused_by_name(tmp_path, backbone, mimi, conte
         ({"format": "other"}, "format is 'other', must be 'turn-taking-naturalness-inference-v1'"),
         ({"model_state": [1, 2]}, "model_state is not a dictionary of tensors"),
         ({"model_state": {"fvad_head_256.weight": 1}}, "model_state is not a dictionary of tensors"),
+        ({"model_state": {1: torch.zeros(1)}}, "model_state is not a dictionary of tensors"),
         ({"model_state": {}}, r"must have a matrix mimi_projection\.proj\.0\.weight but lacks it"),
     ],
 )
@@ -164,6 +165,19 @@ def test_another_backbones_config_is_refused_with_the_tensors_that_differ(tmp_pa
     with pytest.raises(
         PrerequisiteError, match=r"wider\) has a wrong shape for .*mlp\.down_proj\.weight .* and 1 more"
     ):
+        load_dualturn(published(weights, tmp_path / "own.pt"), backbone, mimi)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_size": 2**20}, r"config\.json: hidden_size is 1048576, .*own\.pt was trained with 32: hf download"),
+        ({"hidden_size": "wide"}, r"config\.json does not describe a Qwen2: (.|\n)*'hidden_size'"),
+    ],
+)
+def test_a_backbone_of_another_width_is_refused_before_it_is_built(tmp_path, weights, mimi, changes, message):
+    backbone = config_folder(tmp_path / "wider", QWEN | changes)
+    with pytest.raises(PrerequisiteError, match=message):
         load_dualturn(published(weights, tmp_path / "own.pt"), backbone, mimi)
 
 

@@ -123,13 +123,13 @@ def test_a_folder_without_weights_says_which_file_it_lacks(tmp_path):
         ({"use_causal_conv": False}, "use_causal_conv is False, must be True"),
         ({"audio_channels": 2}, "audio_channels is 2, must be 1"),
         ({"sampling_rate": 48_000, "frame_rate": 25}, "sampling_rate is 48000, must be 24000"),
+        ({"hidden_size": "wide"}, r"mimi/config\.json does not describe a Mimi: (.|\n)*'hidden_size'"),
     ],
 )
 def test_another_models_config_is_refused(tmp_path, changes, message):
-    mimi_folder(tmp_path)
-    config_folder(tmp_path, MIMI | changes)
+    folder = config_folder(mimi_folder(tmp_path / "mimi"), MIMI | changes)
     with pytest.raises(PrerequisiteError, match=message):
-        load_mimi(tmp_path)
+        load_mimi(folder)
 
 
 def test_a_config_that_is_not_json_is_refused(tmp_path):
