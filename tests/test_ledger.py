@@ -1,4 +1,5 @@
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -270,3 +271,12 @@ def test_rows_that_two_files_hold_are_kept_once_and_what_was_lost_is_missing(led
     ledger.retire("vad", PRINT, ["s"])
     assert ledger.done("vad", PRINT) == {"s": [Rows(0, 6)]}
     assert missing_rows(10, ledger.done("vad", PRINT)["s"]) == [Rows(6, 10)]
+
+
+def test_details_of_single_rows_are_found_by_their_place_in_the_table(ledger):
+    for first, end in ((0, 3), (3, 5), (5, 7)):
+        ledger.commit("a", first, [score(number, details={"is": number}) for number in range(first, end)])
+    ids = ledger.read("vad", PRINT)["dialogue_id"].to_pylist()
+    places = [6, 0, 3]
+    found = [json.loads(text)["is"] for text in ledger.details("vad", PRINT, places)]
+    assert found == [int(ids[place].rpartition("/")[2]) for place in places]
