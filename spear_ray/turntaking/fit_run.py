@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spear_ray.config import BenchConfig, FitConfig
+from spear_ray.config import BenchConfig
 from spear_ray.errors import ConfigError
 from spear_ray.store import Store
 from spear_ray.turntaking.benchmark import measure
@@ -19,6 +19,7 @@ from spear_ray.turntaking.pairs_made import make_pairs, random_clip
 from spear_ray.turntaking.populations import Conversation, clips, describe, halves, key_of, read_intervals, read_run
 from spear_ray.turntaking.predictors import PredictorConfig
 from spear_ray.turntaking.predictors.timing import TimingPredictor
+from spear_ray.turntaking.settings import FitConfig
 from spear_ray.turntaking.sojourns import sojourns
 from spear_ray.turntaking.timing_model import TimingModel
 
