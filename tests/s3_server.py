@@ -26,6 +26,7 @@ from pathlib import Path
 BUCKET = "spear"
 START_SECONDS = 60
 STOP_SECONDS = 3
+TRIES = 3
 
 
 def free_port() -> int:
@@ -68,6 +69,17 @@ class S3Server:
         }
 
     def start(self) -> None:
+        """Start on free ports; another program may take one before the server does: then on others."""
+        for _ in range(TRIES - 1):
+            try:
+                self._start()
+                return
+            except RuntimeError as error:
+                if "address already in use" not in str(error):
+                    raise
+        self._start()
+
+    def _start(self) -> None:
         identity = {
             "name": "tests",
             "credentials": [{"accessKey": self.key, "secretKey": self.secret}],
@@ -111,7 +123,7 @@ class S3Server:
             except OSError:
                 time.sleep(0.2)
         self.stop()
-        raise RuntimeError(f"the S3 server did not start; its log:\n{(self.folder / 'weed.log').read_text()[-2000:]}")
+        raise RuntimeError(f"the S3 server did not start; its log:\n{(self.folder / 'weed.log').read_text()[-8000:]}")
 
     def _make_bucket(self) -> None:
         import boto3
