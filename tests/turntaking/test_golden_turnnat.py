@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spear_ray.turntaking import labels, scoring
-from spear_ray.turntaking.pairs import Scale, c_index, pair_statistics, statistics_by_kind
+from spear_ray.turntaking import labels, scoring, tracks
+from spear_ray.turntaking.pairs import SCALE_QUANTILES, Scale, c_index, pair_statistics, statistics_by_kind
 from spear_ray.turntaking.tracks import clean_track, rms_track, row_from_runs, runs_of, track_from_timestamps
 from spear_ray.turntaking.units import UnitSettings, boundary_units, merged_utterances, speech_runs
 
@@ -74,7 +74,10 @@ def test_the_settings_are_the_published_ones():
         "merge_other_max_ratio": "merge_other_share",
     }
     assert {name: getattr(ours, mine) for name, mine in names.items()} == {name: recorded[name] for name in names}
+    assert recorded["clean_min_speech_ms"] == tracks.MIN_SPEECH_MS
+    assert recorded["clean_min_silence_ms"] == tracks.MIN_SILENCE_MS
     native = content("native8_cases.json")["settings"]
+    assert native["bin_edges_frames_12_5hz"] == list(labels.NATIVE8_EDGES[1:])
     assert native["min_unit_frames"] == scoring.NATIVE8_SETTINGS.min_frames
     assert native["prob_clip"] == labels.PROBABILITY_CLIP
 
@@ -191,7 +194,9 @@ def test_pair_statistics():
     recorded = content("pair_statistics.json")
     pairs = recorded["pairs"]
     natural, edited = ([nan_for_none(pair[f"{name}_dialog_nll"]) for pair in pairs] for name in ("original", "edited"))
-    scale = Scale.of_run([*natural, *edited])
+    quantiles = recorded["scale"]["low_quantile"], recorded["scale"]["high_quantile"]
+    assert quantiles == SCALE_QUANTILES
+    scale = Scale.of_run([*natural, *edited], quantiles)
     assert near(scale.low_nll, recorded["scale"]["nll_low_maps_to_5"])
     assert near(scale.high_nll, recorded["scale"]["nll_high_maps_to_1"])
     assert scale.segments == recorded["scale"]["num_segments"]
@@ -220,6 +225,8 @@ def same(row, recorded) -> None:
 
 def test_tracks_from_timestamps_and_from_loudness():
     recorded = content("timestamps_to_track.json")
+    assert recorded["frame_samples"] == tracks.FRAME_SAMPLES
+    assert recorded["sr"] == tracks.FRAME_SAMPLES * tracks.TRACK_RATE_HZ
     for case in recorded["cases"]:
         track = track_from_timestamps([[(t["start"], t["end"]) for t in case["timestamps"]]], case["n_samples"])
         assert track.shape == (1, case["n_frames"])
