@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -60,9 +61,9 @@ class FramePredictor(Predictor):
         }
 
     @property
+    @abstractmethod
     def scoring_settings(self) -> dict[str, Any]:
         """The predictor's own settings that change a score."""
-        raise NotImplementedError
 
     @property
     def unit_settings(self) -> UnitSettings:
