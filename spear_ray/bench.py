@@ -6,7 +6,7 @@ import io
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spear_ray.leaderboard.board import Board
+    from spear_ray.leaderboard.steps import Shift
     from spear_ray.sources import Item, Shard, Source
 
 JOB_FOLDER = "working_dir_files"
@@ -75,7 +76,7 @@ class Unavailable(Scorer[Any]):
 
 
 def make_scorers(config: BenchConfig, explicit: bool) -> list[Scorer[Any]]:
-    """The configured scorers; one that lacks something is replaced by `Unavailable`.
+    """The configured scorers; one that lacks something is replaced by `Unavailable`, unless it can work without.
 
     Args:
         config: the run's configuration.
@@ -90,7 +91,9 @@ def make_scorers(config: BenchConfig, explicit: bool) -> list[Scorer[Any]]:
         reason = scorer.missing()
         if reason is not None and explicit:
             raise reason
-        made.append(scorer if reason is None else Unavailable(scorer, reason))
+        if reason is not None and not scorer.columns:
+            scorer.config.resources.num_gpus = 0.0  # what works without its models works without their GPU
+        made.append(scorer if reason is None or scorer.partial else Unavailable(scorer, reason))
     return made
 
 
@@ -118,6 +121,8 @@ def run(config: BenchConfig, console: Console, words: Sequence[str] = (), explic
     store.check()
     ledger = Ledger(store)
     record = _record(config, words, source, shards, scorers, started)
+    if config.leaderboard.naturalness_dev_run != "self":
+        naturalness_shift(config, store, record, {})  # what is wrong with it is said before anything is scored
     _write_json(store, "run.json", {**record, "state": "running"})
     timings = _score(config, source, ledger, shards, scorers, console)
     tables = read_rows(ledger, {scorer.name: scorer.fingerprint for scorer in scorers})
@@ -274,7 +279,9 @@ def _publish(
     from spear_ray.leaderboard.turn_plot import SCORER, choose_dialogues
 
     metrics = {scorer.name: scorer.metrics for scorer in scorers}
-    board = build(tables, metrics, config.leaderboard)
+    shift = naturalness_shift(config, store, record, tables)
+    board = build(tables, metrics, config.leaderboard, shift)
+    record = {**record, "leaderboard_steps": {"naturalness_shift": asdict(shift) if shift else None}}
     leaderboard, benchmark = io.StringIO(newline=""), io.StringIO(newline="")
     write_csv(board, leaderboard)
     write_benchmark(board, benchmark)
@@ -285,6 +292,40 @@ def _publish(
     store.write("report.html", render(board, record, tables, dialogues).encode())
     _write_json(store, "run.json", record)
     return Outcome(board, {name: store.url(name) for name in RESULTS}, counts)
+
+
+def naturalness_shift(
+    config: BenchConfig, store: Store, record: Mapping[str, Any], tables: Mapping[str, pa.Table]
+) -> Shift | None:
+    """The shift of emotional naturalness logits that the configuration asks for; None where it asks for none.
+
+    Raises:
+        ConfigError: the named run has no dev rows, or was made with other settings or models.
+        PrerequisiteError: there is no finished run.
+    """
+    from spear_ray.leaderboard.rows import read_rows as columns
+    from spear_ray.leaderboard.steps import EMOTION, shift_from
+
+    where = config.leaderboard.naturalness_dev_run
+    if not where or EMOTION not in record["scorers"]:
+        return None
+    if where == "self":
+        return shift_from(columns(EMOTION, tables[EMOTION]), store.url("run.json"), config.leaderboard.reference)
+    dev = Store(where)
+    dev.check()
+    ours, theirs = (_emotion_print(one) for one in (record, _finished(dev)))
+    if ours != theirs:
+        raise ConfigError(
+            f"leaderboard.naturalness_dev_run={where}: its emotion rows have fingerprint {theirs}, this run's {ours}:"
+            " they come from other settings or models"
+        )
+    rows = columns(EMOTION, Ledger(dev).read(EMOTION, str(theirs)))
+    return shift_from(rows, dev.url("run.json"), config.leaderboard.reference)
+
+
+def _emotion_print(record: Mapping[str, Any]) -> str | None:
+    found = record["scorers"].get("emotion")
+    return str(found["fingerprint"]) if found else None
 
 
 def _record(
@@ -316,13 +357,14 @@ def _record(
 
 def _scorer_record(scorer: Scorer[Any]) -> dict[str, Any]:
     absent = isinstance(scorer, Unavailable)
+    reason = scorer.reason if isinstance(scorer, Unavailable) else scorer.missing()
     return {
         "version": scorer.version,
         "fingerprint": scorer.fingerprint,
         "identity": dict(scorer.identity),
         "benchmark_columns": [] if absent else list(scorer.columns),
-        "status": "skipped" if absent else "ok",
-        "message": str(scorer.reason) if isinstance(scorer, Unavailable) else "",
+        "status": "skipped" if absent else "partial" if reason else "ok",
+        "message": str(reason) if reason else "",
     }
 
 

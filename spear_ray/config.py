@@ -108,6 +108,8 @@ class LeaderboardConfig:
         resamples: bootstrap resamples of whole conversations.
         confidence: of the intervals.
         seed: of the bootstrap.
+        naturalness_dev_run: `run.uri` of a finished run (or `self`) whose dev rows of the reference system tell by how
+            much SPEARBench shifts emotional naturalness logits; empty shifts nothing.
     """
 
     split: str = "auto"
@@ -115,6 +117,7 @@ class LeaderboardConfig:
     resamples: int = 2000
     confidence: float = 0.95
     seed: int = 20260706
+    naturalness_dev_run: str = ""
 
 
 @dataclass(kw_only=True)

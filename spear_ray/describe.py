@@ -47,9 +47,11 @@ def examine(words: Sequence[str]) -> int:
     table = Table("scorer", "configured", "can run", "what it lacks", title="scorers")
     lacking = 0
     for name, kind in scorer_types().items():
-        reason = kind(getattr(config.scorer, name)).missing()
-        lacking += name in config.scorers and reason is not None
-        table.add_row(name, "yes" if name in config.scorers else "", "no" if reason else "yes", str(reason or ""))
+        scorer = kind(getattr(config.scorer, name))
+        reason = scorer.missing()
+        lacking += name in config.scorers and reason is not None and not scorer.partial
+        can = "yes" if reason is None else "in part" if scorer.partial else "no"
+        table.add_row(name, "yes" if name in config.scorers else "", can, str(reason or ""))
     console.print(table)
     return 2 if lacking else 0
 

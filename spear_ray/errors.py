@@ -32,6 +32,7 @@
         ├── PathOutsideData            path_outside_data
         ├── ShardDamaged               shard_damaged
         └── ScorerError                scorer_failed
+            └── OutOfGpuMemory         gpu_out_of_memory
 """
 
 from __future__ import annotations
@@ -220,3 +221,9 @@ class ScorerError(RowError):
     """A scorer failed on this dialogue."""
 
     code = "scorer_failed"
+
+
+class OutOfGpuMemory(ScorerError):
+    """A single dialogue does not fit the GPU's memory."""
+
+    code = "gpu_out_of_memory"

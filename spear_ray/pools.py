@@ -9,6 +9,9 @@ from spear_ray.errors import ClusterError
 from spear_ray.scorers import Resources
 
 
+ROUNDING = 1e-9
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Actors of one scorer and the CPUs that each one holds."""
@@ -23,17 +26,23 @@ def pool_sizes(
 ) -> dict[str, Pool]:
     """How many actors each scorer gets.
 
-    Without `concurrency`, a scorer on the GPU gets as many actors as the cluster's GPUs hold, and one on the CPU gets
-    one actor for each core that is left (at most one for each unit of work); those hold a fraction of a CPU each
-    where they are several, and the operating system balances them. Where no scorer is on the CPU, one core is kept
-    for reading.
+    Without `concurrency`, scorers on the GPU share the cluster's GPUs: each gets as many actors as fit when all of them
+    have the same number, and one on the CPU gets one actor for each core that is left (at most one for each unit of
+    work); those hold a fraction of a CPU each where they are several, and the operating system balances them. Where no
+    scorer is on the CPU, one core is kept for reading.
 
     Raises:
         ClusterError: the configured minimum does not fit the cluster: it would wait forever.
     """
     pools = {
-        name: _fixed(name, need, cluster_gpus) for name, need in resources.items() if need.concurrency or need.num_gpus
+        name: Pool(need.concurrency[0], need.concurrency[-1], need.num_cpus)
+        for name, need in resources.items()
+        if need.concurrency
     }
+    pools |= _on_gpus(
+        {name: need for name, need in resources.items() if need.num_gpus and not need.concurrency},
+        cluster_gpus - sum(pools[name].least * resources[name].num_gpus for name in pools),
+    )
     sharing = [name for name in resources if name not in pools]
     reading = 1.0 if all(need.num_gpus for need in resources.values()) else 0.0
     fixed = reading + sum(pool.least * pool.num_cpus for pool in pools.values())
@@ -52,14 +61,19 @@ def pool_sizes(
     return pools
 
 
-def _fixed(name: str, need: Resources, cluster_gpus: float) -> Pool:
-    """The pool of a scorer that says how many actors it wants, or whose GPUs do."""
-    if need.concurrency:
-        return Pool(need.concurrency[0], need.concurrency[-1], need.num_cpus)
-    if cluster_gpus < need.num_gpus:
+def _on_gpus(resources: Mapping[str, Resources], gpus: float) -> dict[str, Pool]:
+    """Pools of the scorers that share what is left of the cluster's GPUs."""
+    if not resources:
+        return {}
+    asked = sum(need.num_gpus for need in resources.values())
+    # Fractions of a GPU do not add up exactly.
+    actors = int(gpus / asked + ROUNDING)
+    if actors < 1:
+        first = next(iter(resources))
+        verb = "needs" if len(resources) == 1 else "together need"
         raise ClusterError(
-            f"{name} needs {need.num_gpus:g} GPUs, the cluster has {cluster_gpus:g}; on a cluster that grows, say how"
-            f" many actors there may be: scorer.{name}.resources.concurrency=[1,4]"
+            f"{', '.join(resources)} {verb} {asked:g} GPUs, the cluster has {max(gpus, 0.0):g}; scorers can share one"
+            f" (scorer.{first}.resources.num_gpus=0.3); on a cluster that grows, say how many actors there may be:"
+            f" scorer.{first}.resources.concurrency=[1,4]"
         )
-    actors = int(cluster_gpus / need.num_gpus)
-    return Pool(actors, actors, need.num_cpus)
+    return {name: Pool(actors, actors, need.num_cpus) for name, need in resources.items()}

@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 GOLDEN = Path(os.environ.get("SPEAR_GOLDEN_DIR") or Path(__file__).parent / "golden") / "04_spearbench"
@@ -20,3 +21,17 @@ def json_cases(pattern: str, key: str = "id") -> list:
         for path in files(pattern)
         for case in json.loads(path.read_text())["cases"]
     ]
+
+
+def folder(name: str) -> Path:
+    """A folder of recorded cases, for instance `06_voxprofile`."""
+    return GOLDEN.parent / name
+
+
+def recordings(name: str, pattern: str) -> list:
+    """A (JSON content, NPZ arrays, folder) for each JSON file of a folder that matches and has an NPZ beside it."""
+    found = []
+    for path in sorted(folder(name).glob(pattern)):
+        arrays = path.with_name(path.name.replace("_cases", "")).with_suffix(".npz")
+        found.append((json.loads(path.read_text()), np.load(arrays), path.parent))
+    return found

@@ -254,6 +254,22 @@ def test_scorer_on_the_gpu_gets_as_many_actors_as_the_gpus_hold(num_gpus, actors
     assert pools["a"] == Pool(8 - actors, 8 - actors, 1.0)
 
 
+def test_scorers_on_the_gpu_share_what_the_cluster_has():
+    thirds = {name: Resources(num_gpus=0.3) for name in ("a", "b", "c")}
+    assert {pool.least for pool in pool_sizes(thirds, 64, 100, cluster_gpus=4).values()} == {4}
+    assert {pool.least for pool in pool_sizes(thirds, 64, 100, cluster_gpus=1).values()} == {1}
+    wholes = {name: Resources(num_gpus=1) for name in ("a", "b", "c")}
+    assert {pool.least for pool in pool_sizes(wholes, 64, 100, cluster_gpus=7).values()} == {2}
+    with pytest.raises(ClusterError, match="a, b, c together need 3 GPUs, the cluster has 2"):
+        pool_sizes(wholes, 64, 100, cluster_gpus=2)
+
+
+def test_gpus_of_a_fixed_pool_are_not_shared():
+    fixed = {"judge": Resources(concurrency=[2, 4], num_gpus=1), "a": Resources(num_gpus=0.5)}
+    pools = pool_sizes(fixed, 64, 100, cluster_gpus=4)
+    assert (pools["judge"], pools["a"].least) == (Pool(2, 4, 1.0), 4)
+
+
 def test_a_core_is_kept_for_reading_where_no_scorer_is_on_the_cpu():
     judge = {"judge": Resources(num_gpus=1)}
     assert pool_sizes(judge, 3, 100, cluster_gpus=2) == {"judge": Pool(2, 2, 1.0)}

@@ -1,9 +1,8 @@
 """Signatures of the scorers: `python -m tests.update_signatures [same-scores]` writes them again.
 
 A signature is a scorer's version and a hash of all code that its scores come from: its module and what that imports
-of `scorers`, `timing`, `turntaking`, `networks` and `judging`. Comments, docstrings and formatting do not count. Where
-code changed,
-raise the scorer's `version`; only where no score can change, say `same-scores` instead.
+of the rooms below. Comments, docstrings and formatting do not count. Where code changed, raise the scorer's `version`;
+only where no score can change, say `same-scores` instead.
 """
 
 import ast
@@ -17,7 +16,9 @@ from spear_ray.scorers import Scorer, scorer_types
 
 PACKAGE = Path(__file__).resolve().parent.parent / "spear_ray"
 FILE = Path(__file__).resolve().parent / "fixtures" / "scorer_signatures.json"
-ROOMS = ("scorers", "timing", "turntaking", "networks", "judging")
+ROOMS = (
+    "scorers", "timing", "turntaking", "networks", "judging", "affect", "acoustics", "dialects", "sides",
+)  # fmt: skip
 SHARED = ("scorers.base",)
 """Bookkeeping that every scorer has: no value comes from it."""
 

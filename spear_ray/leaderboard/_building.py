@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spear_ray.config import LeaderboardConfig
+from spear_ray.dialects.labels import DIALECTS, log_odds
 from spear_ray.leaderboard import statistics
 from spear_ray.leaderboard.board import POOLED, Board, Difference, Entry, Outcome, Standing
 from spear_ray.leaderboard.rows import ScorerRows, choose_split, read_rows
+from spear_ray.leaderboard.steps import EMOTION, LOGIT, Shift, shifted, with_vocal_arousal
 from spear_ray.scorers.base import Metric
 
 if TYPE_CHECKING:
@@ -24,10 +26,19 @@ EXAMPLES = 20
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The rows behind one Entry: values [rows] in the metric's unit and their conversations [rows]."""
+    """The rows behind one Entry.
+
+    Args:
+        values: [rows], or [rows, keys] where a row has several.
+        conversations: [rows].
+        scale: from the statistic of the values to the metric's unit.
+        of_rows: whether each row has a value of its own.
+    """
 
     values: statistics.Floats
     conversations: Sequence[str]
+    scale: float = 1.0
+    of_rows: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +51,16 @@ class _Named:
 
 
 def build_board(
-    tables: Mapping[str, pa.Table], metrics: Mapping[str, tuple[Metric, ...]], config: LeaderboardConfig
+    tables: Mapping[str, pa.Table],
+    metrics: Mapping[str, tuple[Metric, ...]],
+    config: LeaderboardConfig,
+    shift: Shift | None,
 ) -> Board:
     """See `spear_ray.leaderboard.board.build`."""
     everything = {scorer: read_rows(scorer, table) for scorer, table in tables.items()}
+    if EMOTION in everything:
+        emotion = with_vocal_arousal(everything[EMOTION])
+        everything[EMOTION] = shifted(emotion, shift) if shift else emotion
     split = choose_split(everything, config.split)
     counted = {scorer: rows.where(rows.split == split) if split else rows for scorer, rows in everything.items()}
     cells = dict(_cells(counted, _named(metrics, tables), config))
@@ -63,7 +80,7 @@ def build_board(
         entries=tuple(sorted(entries, key=lambda entry: places[entry.system])),
         differences=tuple(sorted(differences, key=lambda difference: places[difference.entry.system])),
         outcomes=tuple(_outcomes(everything)),
-        notes=tuple(_notes(split, systems, standings, config)),
+        notes=(*_notes(split, systems, standings, config), *_step_notes(everything, shift)),
     )
 
 
@@ -128,8 +145,16 @@ def _cells(
         for one in metrics:
             group = here.get(one.scorer)
             if group is not None:
-                cell = Cell(group.value(one.metric.source) * one.metric.scale, conversations[one.scorer])
+                cell = _cell(group, one.metric, conversations[one.scorer])
                 yield (system, subset, one.name), (_entry(system, subset, one, cell, config), cell)
+
+
+def _cell(rows: ScorerRows, metric: Metric, conversations: Sequence[str]) -> Cell:
+    columns = [rows.value(key) for key in metric.sources]
+    values = columns[0] if metric.of_rows else np.stack(columns, axis=1)
+    if metric.transform == "log_odds":
+        values = log_odds(values.reshape(len(values), -1, len(DIALECTS))).reshape(values.shape)
+    return Cell(values, conversations, metric.scale, metric.of_rows)
 
 
 def _groups(rows: ScorerRows) -> Iterator[tuple[tuple[str, str], ScorerRows]]:
@@ -161,11 +186,11 @@ def _entry(system: str, subset: str, one: _Named, cell: Cell, config: Leaderboar
         subset=subset,
         scorer=one.scorer,
         metric=one.name,
-        value=statistics.estimate(cell.values, metric.reducer),
-        ci_low=low,
-        ci_high=high,
-        n=int(np.isfinite(cell.values).sum()),
-        n_total=cell.values.size,
+        value=statistics.estimate(cell.values, metric.reducer) * cell.scale,
+        ci_low=low * cell.scale,
+        ci_high=high * cell.scale,
+        n=int(statistics.complete(cell.values).sum()),
+        n_total=len(cell.values),
         unit=metric.unit,
         direction=metric.direction,
         headline=metric.headline,
@@ -197,10 +222,12 @@ def _difference(entry: Entry, cell: Cell, other: Entry, reference: Cell, config:
         entry=entry,
         reference=other.value,
         value=entry.value - other.value,
-        ci_low=low,
-        ci_high=high,
-        p=statistics.mann_whitney_p(cell.values, reference.values),
-        standardised=statistics.standardised_mean_difference(cell.values, reference.values),
+        ci_low=low * cell.scale,
+        ci_high=high * cell.scale,
+        p=statistics.mann_whitney_p(cell.values, reference.values) if cell.of_rows else float("nan"),
+        standardised=(
+            statistics.standardised_mean_difference(cell.values, reference.values) if cell.of_rows else float("nan")
+        ),
     )
 
 
@@ -220,6 +247,16 @@ def _outcomes(rows: Mapping[str, ScorerRows]) -> Iterator[Outcome]:
                 message=next((str(text) for text in columns.message[indices] if text), ""),
                 dialogue_ids=tuple(str(one) for one in columns.dialogue_id[indices[:EXAMPLES]]),
             )
+
+
+def _step_notes(rows: Mapping[str, ScorerRows], shift: Shift | None) -> Iterator[str]:
+    if shift is not None:
+        yield shift.note()
+    elif EMOTION in rows and np.isfinite(rows[EMOTION].value(LOGIT)).any():
+        yield (
+            "Emotional naturalness logits are as TRACE gives them; SPEARBench's table shows them shifted by dev rows of the"
+            " human system (leaderboard.naturalness_dev_run)."
+        )
 
 
 def _notes(

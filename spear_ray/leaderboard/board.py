@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from spear_ray.scorers.base import Direction
+from spear_ray.scorers.base import Direction, Reducer
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from spear_ray.config import LeaderboardConfig
+    from spear_ray.leaderboard.steps import Shift
     from spear_ray.scorers.base import Metric
 
 POOLED = "all"
@@ -58,7 +59,7 @@ class Entry:
     unit: str
     direction: Direction
     headline: bool
-    reducer: Literal["mean", "median"]
+    reducer: Reducer
     about: str
     column: str | None
 
@@ -73,8 +74,8 @@ class Difference:
         value: their difference in the metric's unit; NaN where either is absent.
         ci_low: lower end of its interval, conversations paired.
         ci_high: upper end.
-        p: two-sided, Mann-Whitney U over rows.
-        standardised: difference of the row means in pooled standard deviations; may be infinite.
+        p: two-sided, Mann-Whitney U over rows; NaN where rows have no value of their own (correlations, slopes).
+        standardised: difference of the row means in pooled standard deviations; may be infinite, or NaN likewise.
     """
 
     entry: Entry
@@ -165,13 +166,19 @@ class Board:
         return list(first.values())
 
 
-def build(rows: Mapping[str, pa.Table], metrics: Mapping[str, tuple[Metric, ...]], config: LeaderboardConfig) -> Board:
+def build(
+    rows: Mapping[str, pa.Table],
+    metrics: Mapping[str, tuple[Metric, ...]],
+    config: LeaderboardConfig,
+    shift: Shift | None = None,
+) -> Board:
     """Aggregate score rows.
 
     Args:
         rows: the rows of one run by scorer, with the columns of `scores/<scorer>/*.parquet`.
         metrics: metric definitions by scorer.
         config: split, reference, resamples, confidence, seed.
+        shift: of emotional naturalness logits, if any.
 
     Raises:
         MixedFingerprints: one scorer's rows have more than one fingerprint.
@@ -179,7 +186,7 @@ def build(rows: Mapping[str, pa.Table], metrics: Mapping[str, tuple[Metric, ...]
     """
     from spear_ray.leaderboard._building import build_board
 
-    return build_board(rows, metrics, config)
+    return build_board(rows, metrics, config, shift)
 
 
 def write_csv(board: Board, file: TextIO) -> None:

@@ -14,10 +14,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from spear_ray.leaderboard.moments import SetReducer, moments
+
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.uint16]
-Reducer = Literal["mean", "median"]
+RowReducer = Literal["mean", "median"]
+"""Reducers of one value per row; the others need all rows at once."""
+Reducer = RowReducer | SetReducer
 
 CELLS_PER_CHUNK = 100_000
 """Resamples x rows (or conversations) held as 8-byte numbers at the same time: 0.8 MB."""
@@ -45,16 +49,28 @@ def draw_weights(conversations: int, resamples: int, seed: int) -> Weights:
 
 
 def estimate(values: Floats, reducer: Reducer) -> float:
-    """Mean or median of the values that exist; NaN where none does.
+    """The statistic of the rows that have their values; NaN where none has.
 
     Args:
-        values: [rows], NaN where absent.
-        reducer: `mean` or `median`.
+        values: [rows], or [rows, keys] for what needs several values of a row; NaN where absent.
+        reducer: `mean`, `median` or one of `moments.SET_REDUCERS`.
     """
-    present = values[np.isfinite(values)]
+    present = values[complete(values)]
     if present.size == 0:
         return float("nan")
-    return float(np.mean(present) if reducer == "mean" else np.median(present))
+    if reducer == "mean":
+        return float(np.mean(present))
+    return float(np.median(present)) if reducer == "median" else moments(present, reducer).value
+
+
+def complete(values: Floats) -> npt.NDArray[np.bool_]:
+    """Which rows have all of their values, bool [rows].
+
+    Args:
+        values: [rows] or [rows, keys].
+    """
+    present = np.isfinite(values)
+    return np.asarray(present if present.ndim == 1 else present.all(axis=1))
 
 
 def resampled(weights: Weights, values: Floats, conversation: Integers, reducer: Reducer) -> Floats:
@@ -62,18 +78,20 @@ def resampled(weights: Weights, values: Floats, conversation: Integers, reducer:
 
     Args:
         weights: [B, C], from `draw_weights`.
-        values: [rows], NaN where absent.
+        values: [rows] or [rows, keys], NaN where absent.
         conversation: [rows], index of each row's conversation in 0..C-1.
-        reducer: `mean` or `median` over the rows of the drawn conversations.
+        reducer: over the rows of the drawn conversations.
 
     Returns:
         [B]; NaN where a resample holds no conversation that has a value.
     """
-    present = np.isfinite(values)
+    present = complete(values)
     values, conversation = values[present], conversation[present]
     if values.size == 0:
         return np.full(len(weights), np.nan)
-    return (_means if reducer == "mean" else _medians)(weights, values, conversation)
+    if reducer == "median":
+        return _medians(weights, values, conversation)
+    return _means(weights, values, conversation) if reducer == "mean" else _sets(weights, values, conversation, reducer)
 
 
 def percentile_interval(resamples: Floats, confidence: float) -> tuple[float, float]:
@@ -114,12 +132,12 @@ def interval(
     confidence: float,
     seed: int,
 ) -> tuple[float, float]:
-    """Percentile interval of a mean or median, resampling whole conversations.
+    """Percentile interval of a statistic, resampling whole conversations.
 
     Args:
-        values: [rows], NaN where absent.
+        values: [rows] or [rows, keys], NaN where absent.
         conversations: [rows], the conversation id of each row.
-        reducer: `mean` or `median`.
+        reducer: which statistic.
         resamples: number of resamples.
         confidence: for instance 0.95.
         seed: of the resamples.
@@ -149,9 +167,9 @@ def difference_interval(
     one conversation hard for everybody cancels out.
 
     Args:
-        system: values [rows] and conversation ids [rows].
+        system: values [rows] or [rows, keys] and conversation ids [rows].
         reference: the same for the reference system.
-        reducer: `mean` or `median`.
+        reducer: which statistic.
         resamples: number of resamples.
         confidence: for instance 0.95.
         seed: of the resamples.
@@ -227,6 +245,16 @@ def _means(weights: Weights, values: Floats, conversation: Integers) -> Floats:
     return means
 
 
+def _sets(weights: Weights, values: Floats, conversation: Integers, reducer: SetReducer) -> Floats:
+    found = moments(values, reducer)
+    totals = np.zeros((weights.shape[1], found.terms.shape[1]))
+    np.add.at(totals, conversation, found.terms)
+    width = max(weights.shape[1], totals.shape[1])
+    return np.concatenate(
+        [found.finish(weights[part].astype(np.float64) @ totals) for part in _chunks(len(weights), width)]
+    )
+
+
 def _medians(weights: Weights, values: Floats, conversation: Integers) -> Floats:
     order = np.argsort(values, kind="stable")
     ordered, owner = values[order], conversation[order]
@@ -248,7 +276,7 @@ def _weighted_medians(weights: Weights, ordered: Floats) -> Floats:
 
 
 def _conversations_with_values(values: Floats, conversation: Integers) -> int:
-    return int(np.unique(conversation[np.isfinite(values)]).size)
+    return int(np.unique(conversation[complete(values)]).size)
 
 
 def _chunks(resamples: int, width: int) -> list[slice]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
+from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from spear_ray.errors import CheckpointMissing
@@ -25,6 +27,14 @@ def content_of(path: Path) -> str:
         return sha256_of(path)
     parts = [f"{file.relative_to(path)}:{sha256_of(file)}" for file in sorted(path.rglob("*")) if file.is_file()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def identity_of(path: Path, names: Sequence[str] | None = None) -> str:
+    """As `content_of`, of a folder only the files whose names match one of the patterns."""
+    if names is None or path.is_file():
+        return content_of(path)
+    files = sorted(file for file in path.rglob("*") if any(fnmatch(file.name, name) for name in names))
+    return hashlib.sha256("\n".join(f"{file.relative_to(path)}:{sha256_of(file)}" for file in files).encode()).hexdigest()
 
 
 def local_copy(uri: str, fetch: str) -> Path:

@@ -1,4 +1,4 @@
-"""The scorers, found by looking into this package: each module but `base` holds one `Scorer`."""
+"""The scorers, found by looking into this package: each module but `base` and private ones holds one `Scorer`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 @cache
 def scorer_types() -> dict[str, type[Scorer[Any]]]:
     """All scorers by name, in alphabetical order."""
-    modules = sorted(info.name for info in pkgutil.iter_modules(__path__) if info.name != "base")
+    modules = sorted(info.name for info in pkgutil.iter_modules(__path__) if info.name != "base" and info.name[0] != "_")
     found = [kind for module in modules for kind in _scorers_in(module)]
     return {kind.name: kind for kind in found}
 

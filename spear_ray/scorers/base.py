@@ -17,6 +17,9 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from spear_ray.dialogue import Dialogue, Score, Status
 from spear_ray.errors import PrerequisiteError, ScorerError
 
+Reducer = Literal["mean", "median", "pearson", "flattened_slope", "mean_spearman", "total_variance", "largest_share"]
+"""How rows become a system's value; see `spear_ray.leaderboard.moments` for those that are no mean of rows."""
+
 Direction = Literal["higher", "lower", "human", "none"]
 """Which way is better: `human` means the nearer to the human system's value, `none` that neither is."""
 
@@ -31,7 +34,9 @@ class Metric:
         direction: which way is better.
         about: one sentence for the report.
         key: the key in `Score.metrics`; the name where empty.
-        reducer: `mean` or `median` over the rows that have the key.
+        keys: several keys, for reducers that read more than one value of a row; rows that have all of them count.
+        transform: `log_odds` turns `keys`, log-probabilities of 16 dialects for each side, into log-odds first.
+        reducer: over the rows that have the key.
         scale: factor from the rows' unit to `unit` (100 for a share in %).
         headline: counts for the ranking and is shown first.
         column: the column of benchmark.csv that this value fills, if any.
@@ -42,15 +47,22 @@ class Metric:
     direction: Direction
     about: str
     key: str = ""
-    reducer: Literal["mean", "median"] = "mean"
+    keys: tuple[str, ...] = ()
+    transform: Literal["none", "log_odds"] = "none"
+    reducer: Reducer = "mean"
     scale: float = 1.0
     headline: bool = False
     column: str | None = None
 
     @property
-    def source(self) -> str:
-        """The key in `Score.metrics`."""
-        return self.key or self.name
+    def sources(self) -> tuple[str, ...]:
+        """The keys in `Score.metrics`."""
+        return self.keys or (self.key or self.name,)
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether each row has a value of its own, which tests over rows can compare."""
+        return self.reducer in ("mean", "median")
 
 
 @dataclass(kw_only=True)
@@ -101,6 +113,14 @@ class Scorer(ABC, Generic[ConfigT]):
         """What this scorer lacks to run here, or None. Cheap: loads no model."""
         return None
 
+    @property
+    def partial(self) -> bool:
+        """Whether something can be measured without what `missing` names.
+
+        Its rows are then skipped with that reason, and hold what was measured.
+        """
+        return False
+
     def setup(self) -> None:
         """Load the model. Heavy imports belong here."""
 
@@ -142,9 +162,16 @@ class Scorer(ABC, Generic[ConfigT]):
         """A measured row."""
         return self._row(dialogue, Status.OK, metrics=metrics, details=details)
 
-    def skipped(self, dialogue: Dialogue, code: str, message: str) -> Score:
-        """A row that is left out for a declared reason."""
-        return self._row(dialogue, Status.SKIPPED, code=code, message=message)
+    def skipped(
+        self,
+        dialogue: Dialogue,
+        code: str,
+        message: str,
+        metrics: Mapping[str, float] | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> Score:
+        """A row that is left out, wholly or in part, for a declared reason; `metrics` is what was measured."""
+        return self._row(dialogue, Status.SKIPPED, code=code, message=message, metrics=metrics or {}, details=details)
 
     def error(self, dialogue: Dialogue, code: str, message: str) -> Score:
         """A row that could not be scored."""

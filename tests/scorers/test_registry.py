@@ -52,7 +52,8 @@ def loudness(tmp_path, monkeypatch):
 
 
 def test_there_are_scorers_and_each_module_holds_one():
-    modules = {path.stem for path in Path(spear_ray.scorers.__file__).parent.glob("*.py")} - {"__init__", "base"}
+    folder = Path(spear_ray.scorers.__file__).parent
+    modules = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")} - {"base"}
     assert {kind.__module__.rpartition(".")[2] for kind in SCORERS} == modules
     assert "vad" in modules
 

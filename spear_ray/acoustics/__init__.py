@@ -1,0 +1,1 @@
+"""Acoustic measurements on plain arrays: pitch, level, spectrum."""

@@ -1,0 +1,1 @@
+"""Emotion: windows and sequences, vocal arousal."""

@@ -1,0 +1,1 @@
+"""Languages and English dialects: labels and what is made of probabilities."""
