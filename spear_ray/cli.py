@@ -1,7 +1,8 @@
 """The `spear-ray` command: thin; each subcommand calls one room.
 
-Subcommands take OmegaConf words (`data.uri=… run.uri=…`) and no other options. Exit codes: 0 every row is ok, or
-skipped for a declared reason; 1 some rows are in error; 2 the request is wrong; 3 the cluster or the store failed.
+Subcommands take OmegaConf words (`data.uri=… run.uri=…`) and no other options; `checkpoints` takes names. Exit codes:
+0 every row is ok, or skipped for a declared reason; 1 some rows are in error; 2 the request is wrong; 3 the cluster or
+the store failed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ usage: spear-ray COMMAND [key=value ...]
   turn-bench        how well a turn-taking predictor tells natural from edited timing: data.uri=… run.uri=…
                     [predictor=timing] [limit=1000] [seed=0]
   fit-timing        timing statistics of a population: data.uri=… fit.name=… fit.out=…
+  checkpoints       published models that scorers need: list, pull NAME …, verify [NAME …]
   scorers           what can be measured, and what each number means
   doctor            what is installed, which scorers can run here, and what the others lack
 
@@ -138,6 +140,13 @@ def fit_timing(words: Sequence[str]) -> int:
     return 0
 
 
+def checkpoints(words: Sequence[str]) -> int:
+    """List, fetch or check published checkpoints."""
+    from spear_ray.checkpoints.commands import run as run_command
+
+    return run_command(words)
+
+
 def scorers(words: Sequence[str]) -> int:
     """List the scorers."""
     from spear_ray.describe import list_scorers
@@ -160,6 +169,7 @@ def _commands() -> dict[str, Callable[[Sequence[str]], int]]:
         "score": score,
         "turn-bench": turn_bench,
         "fit-timing": fit_timing,
+        "checkpoints": checkpoints,
         "scorers": scorers,
         "doctor": doctor,
     }
@@ -173,9 +183,12 @@ def _print_results(console: object, outcome: object) -> None:
     assert isinstance(console, Console)
     assert isinstance(outcome, Outcome)
     console.print()
+    lacking = {(one.scorer, one.code): one.message for one in outcome.board.outcomes if one.code.endswith("_missing")}
     for key, count in outcome.counts.items():
         name, status, *code = key.split(".")
         console.print(f"{name}: {count} {status}" + (f" ({code[0]})" if code else ""), highlight=False)
+        if code and status == "skipped" and (name, code[0]) in lacking:
+            console.print(f"  {lacking[name, code[0]]}", style="dim", markup=False, highlight=False, soft_wrap=True)
     console.print()
     for name, path in outcome.files.items():
         console.print(f"{name:16} {path}", soft_wrap=True, highlight=False)

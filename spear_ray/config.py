@@ -1,7 +1,7 @@
 """Configuration: dataclasses are the schema, YAML files the values, `key=value` words the overrides.
 
 Order, later wins: the dataclass defaults, `conf/bench.yaml`, `conf/scorer/*.yaml`, `conf/profile/<profile>.yaml`,
-the command line. A key that the schema does not have is an error.
+`conf/preset/<preset>.yaml` where one is named, the command line. A key that the schema does not have is an error.
 """
 
 from __future__ import annotations
@@ -135,9 +135,16 @@ class PackConfig:
 
 @dataclass(kw_only=True)
 class BenchConfig:
-    """The whole configuration, without the scorers' own parts (`scorer.<name>`)."""
+    """The whole configuration, without the scorers' own parts (`scorer.<name>`).
+
+    Args:
+        profile: where it runs: `local`, `gpu` or `cluster`.
+        preset: a named set of settings: `commercial` (checkpoints that allow commercial use), `spearbench` (the
+            published ways, also where they are worse); empty for none.
+    """
 
     profile: str = "local"
+    preset: str = ""
     data: DataConfig = field(default_factory=DataConfig)
     audio: AudioConfig = field(default_factory=AudioConfig)
     run: RunConfig = field(default_factory=RunConfig)
@@ -188,6 +195,7 @@ def load(words: Sequence[str] = ()) -> BenchConfig:
             OmegaConf.load(folder / "bench.yaml"),
             *(_scorer_file(folder, name) for name in config_types()),
             OmegaConf.load(folder / "profile" / f"{profile}.yaml"),
+            _preset(folder, str(OmegaConf.select(overrides, "preset", default=None) or "")),
             overrides,
         )
         config = OmegaConf.to_object(merged)
@@ -231,6 +239,18 @@ def _schema() -> type[BenchConfig]:
 def _scorer_file(folder: Path, name: str) -> Any:
     path = folder / "scorer" / f"{name}.yaml"
     return OmegaConf.create({"scorer": {name: OmegaConf.load(path)}}) if path.is_file() else OmegaConf.create()
+
+
+def _preset(folder: Path, name: str) -> Any:
+    """The settings of a preset; none for an empty name.
+
+    Raises:
+        ConfigError: there is no such preset.
+    """
+    known = sorted(path.stem for path in (folder / "preset").glob("*.yaml"))
+    if name and name not in known:
+        raise ConfigError(f"preset={name}: must be one of {', '.join(known)}")
+    return OmegaConf.load(folder / "preset" / f"{name}.yaml") if name else OmegaConf.create()
 
 
 def _default_profile(folder: Path) -> str:

@@ -44,16 +44,22 @@ def examine(words: Sequence[str]) -> int:
     console.print(f"configuration: {conf_dir()}, profile {config.profile}", soft_wrap=True)
     console.print(f"cores: {os.cpu_count()}; {_gpus()}")
     _environment(console)
-    table = Table("scorer", "configured", "can run", "what it lacks", title="scorers")
-    lacking = 0
+    table = Table("scorer", "configured", "can run", title="scorers")
+    lacking: dict[str, str] = {}
+    stops = False
     for name, kind in scorer_types().items():
         scorer = kind(getattr(config.scorer, name))
         reason = scorer.missing()
-        lacking += name in config.scorers and reason is not None and not scorer.partial
         can = "yes" if reason is None else "in part" if scorer.partial else "no"
-        table.add_row(name, "yes" if name in config.scorers else "", can, str(reason or ""))
+        table.add_row(name, "yes" if name in config.scorers else "", can)
+        if reason is not None:
+            lacking[name] = str(reason)
+            stops |= name in config.scorers and not scorer.partial
     console.print(table)
-    return 2 if lacking else 0
+    for name, text in lacking.items():
+        # Not in the table: commands must not be broken.
+        console.print(f"{name}: {text}", soft_wrap=True, markup=False, highlight=False)
+    return 2 if stops else 0
 
 
 def _gpus() -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from spear_ray.errors import ClusterError
 from spear_ray.scorers import Resources
 
-
 ROUNDING = 1e-9
 
 

@@ -104,6 +104,7 @@ class S3Server:
             f"-s3.port={self.port}",
             f"-s3.config={config}",
             "-s3.port.iceberg=0",
+            "-s3.port.lance=0",
         ]
         with (self.folder / "weed.log").open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)

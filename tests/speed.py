@@ -32,12 +32,13 @@ SAMPLE_EVERY_S = 0.25
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or ["vad", "onsets", "turns", "job", "memory", "rerun"]
+    chosen = sys.argv[1:] or ["vad", "onsets", "turns", "encoders", "job", "memory", "rerun"]
     print(f"{platform.machine()}, {os.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB, {_processor()}")
     checks: dict[str, Callable[[Path], None]] = {
         "vad": vad,
         "onsets": onsets,
         "turns": turns,
+        "encoders": encoders,
         "job": job,
         "memory": memory,
         "rerun": rerun,
@@ -127,6 +128,13 @@ def turns(folder: Path) -> None:
 
     speed_turns.timing()
     speed_turns.networks()
+
+
+def encoders(folder: Path) -> None:
+    """The emotion and dialect scorers, small."""
+    from tests import speed_encoders
+
+    speed_encoders.cpu()
 
 
 def job(folder: Path) -> None:

@@ -380,3 +380,74 @@ def test_error_rows_make_exit_code_1(tmp_path):
     assert outcome.counts == {"vad.error.audio_format": 1, "vad.ok": 1}
     assert outcome.exit_code == 1
     assert {row["status"] for row in rows_of(tmp_path / "run", VadScorer(VadConfig()))} == {Status.OK, Status.ERROR}
+
+
+# Emotional naturalness, shifted by the dev rows of a run.
+
+
+def emotion_run(folder: Path, splits: Sequence[str], fingerprint: str = "e" * 16, state: str = "finished") -> Store:
+    """A run with a logit for each human row, as the ledger keeps it."""
+    store = Store(str(folder))
+    scores = [
+        Score(
+            dialogue_id=f"human/{split}/improvised/{number}", conversation_id=f"c{number}", system="human", split=split,
+            subset="improvised", scorer="emotion", version="1", fingerprint=fingerprint, status=Status.OK,
+            metrics={"naturalness_logit": float(number)},
+        )
+        for split in splits for number in range(101)
+    ]  # fmt: skip
+    Ledger(store).commit("shard", 0, scores)
+    store.write("run.json", json.dumps({"state": state, "scorers": {"emotion": {"fingerprint": fingerprint}}}).encode())
+    return store
+
+
+def shift_of(store: Store, dev_run: str) -> Any:
+    config = load([f"leaderboard.naturalness_dev_run={dev_run}"] if dev_run else [])
+    record = json.loads(store.read("run.json"))
+    tables = bench.read_rows(Ledger(store), {"emotion": record["scorers"]["emotion"]["fingerprint"]})
+    return bench.naturalness_shift(config, store, record, tables)
+
+
+def test_the_shift_comes_from_the_dev_rows_of_the_run_that_is_named(tmp_path):
+    emotion_run(tmp_path / "dev", ["dev"])
+    test = emotion_run(tmp_path / "test", ["test"])
+    shift = shift_of(test, str(tmp_path / "dev"))
+    assert shift.by_subset == {"improvised": pytest.approx(-1.0 + 1e-6)}
+    assert str(tmp_path / "dev") in shift.run
+
+
+def test_a_run_can_shift_by_its_own_dev_rows(tmp_path):
+    both = emotion_run(tmp_path / "both", ["dev", "test"])
+    assert shift_of(both, "self").rows == {"improvised": 101}
+    assert shift_of(both, "") is None
+
+
+def test_a_dev_run_of_other_models_is_refused(tmp_path):
+    emotion_run(tmp_path / "dev", ["dev"], fingerprint="d" * 16)
+    test = emotion_run(tmp_path / "test", ["test"])
+    with pytest.raises(ConfigError, match=f"fingerprint {'d' * 16}, this run's {'e' * 16}"):
+        shift_of(test, str(tmp_path / "dev"))
+
+
+def test_a_dev_run_that_is_not_there_or_not_finished_is_said_before_anything_is_scored(tmp_path, untouched):
+    words = ("scorers=[emotion]", "leaderboard.naturalness_dev_run=")
+    with pytest.raises(PrerequisiteError, match=r"run\.json does not exist"):
+        run(tmp_path / "run", words[0], f"{words[1]}{tmp_path / 'none'}")
+    emotion_run(tmp_path / "dev", ["dev"], state="running")
+    with pytest.raises(PrerequisiteError, match="says state 'running'"):
+        run(tmp_path / "run", words[0], f"{words[1]}{tmp_path / 'dev'}")
+
+
+def test_a_scorer_that_can_work_in_part_does_and_needs_no_gpu_for_it():
+    config = load(["profile=gpu", "scorers=[emotion,dialect]"])
+    emotion, dialect = make_scorers(config, explicit=False)
+    assert not isinstance(emotion, Unavailable)
+    assert config.scorer.emotion.resources.num_gpus == 0
+    assert isinstance(dialect, Unavailable)
+    with pytest.raises(CheckpointMissing):
+        make_scorers(load(["scorers=[emotion]"]), explicit=True)
+
+
+def test_the_command_that_fetches_a_checkpoint_is_printed(tmp_path, capsys):
+    assert cli.run(["bench", f"run.uri={tmp_path / 'run'}", "data.limit=4", FEW]) == 0
+    assert "spear-ray checkpoints pull whisper-large-v3-msp-podcast-emotion-dim" in capsys.readouterr().out

@@ -156,8 +156,9 @@ def test_unknown_profile_is_an_error_that_names_what_exists(profile):
 def test_unknown_key_in_any_file_is_an_error(name, conf):
     changed = conf / name
     set_in(changed, ["not_a_key=1"])
+    kind = changed.parent.name
     with pytest.raises(ConfigError, match="not_a_key"):
-        load([f"profile={changed.stem}"] if changed.parent.name == "profile" else [])
+        load([f"{kind}={changed.stem}"] if kind in ("profile", "preset") else [])
 
 
 def test_later_wins_from_defaults_over_files_and_profile_to_the_command_line(conf):
@@ -218,3 +219,20 @@ def test_plain_form_holds_every_key_and_scorer():
     assert set(plain) == {item.name for item in fields(BenchConfig)}
     assert plain["data"]["limit"] == 7
     assert plain["scorer"]["vad"]["speech"]["threshold"] == 0.5
+
+
+def test_a_preset_stands_between_profile_and_words():
+    published = load(["preset=spearbench", "scorer.dialect.long_clips=parts"])
+    assert published.preset == "spearbench"
+    assert published.data.answer_channels == "both"
+    assert published.scorer.emotion.trace.sequence == "published"
+    assert (published.scorer.emotion.long_clips, published.scorer.dialect.long_clips) == ("first", "parts")
+    free = load(["profile=gpu", "preset=commercial"])
+    assert free.scorer.turn_taking.predictor == "timing"
+    assert "3loi" in free.scorer.emotion.dimensions_model
+    assert free.scorer.dialect.dialect_model == "none"
+
+
+def test_a_preset_that_is_not_there_is_refused():
+    with pytest.raises(ConfigError, match="preset=free: must be one of commercial, spearbench"):
+        load(["preset=free"])

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from speed_encoders import exchanges, hours_per_hour, languages, scorer, whisper
 from speed_turns import AUDIO_S, full_dualturn, full_vap, report, sound
+
+from spear_ray.dialogue import Status
+from tests.clips import speech
 
 pytestmark = pytest.mark.gpu
 
@@ -53,3 +57,57 @@ def test_dualturn_speed(batch):
     audio = [sound(24_000, seed=seed) for seed in range(batch)]
     where = f"{torch.cuda.get_device_name()}, bf16, batch of {batch}"
     report("dualturn", where, lambda: model.frame_logits(audio), AUDIO_S * batch)
+
+
+ENCODER_TOLERANCE = 5e-3
+"""Of probabilities and dimensions in float32: CUDA may use TF32 in convolutions."""
+BF16_TOLERANCE = 0.05
+"""What scorer.*.precision=bf16 states."""
+
+
+@pytest.mark.parametrize("name", ["dimensions", "languages"])
+def test_encoders_give_the_cpus_outputs_and_bf16_is_within_its_stated_tolerance(name):
+    sizes = {"arousal_layer": 1, "valence_layer": 1, "dominance_layer": 1}
+    model = whisper(True, sizes) if name == "dimensions" else languages(True)
+    keys = ("arousal", "valence", "dominance") if name == "dimensions" else ("probabilities",)
+    clips = [speech(seconds) for seconds in (1.0, 3.7, 14.0)]
+    expected = model.read(clips)
+    results = {}
+    for precision in ("fp32", "bf16"):
+        model = model.to("cuda")
+        model.precision = precision
+        model._memo._known.clear()
+        results[precision] = model.read(clips)
+    for precision, tolerance in (("fp32", ENCODER_TOLERANCE), ("bf16", BF16_TOLERANCE)):
+        moved = max(
+            float(np.abs(one[key] - other[key]).max())
+            for one, other in zip(expected, results[precision], strict=True)
+            for key in keys
+        )
+        print(f"{name}: {precision} on the GPU moves outputs by at most {moved:.5f}")
+        assert moved < tolerance
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("name", ["emotion", "dialect"])
+def test_audio_hours_per_gpu_hour(name, precision):
+    speed = hours_per_hour(scorer(name, full=True, precision=precision), exchanges(64))
+    where = f"{torch.cuda.get_device_name()}, {precision}, published size, random weights"
+    print(f"{name}: {speed:.0f} audio-hours per GPU-hour ({where})")
+
+
+def test_a_batch_that_does_not_fit_the_gpu_is_halved_and_no_row_is_lost():
+    made = scorer("emotion", full=True, precision="bf16")
+    batch = exchanges(24)
+    expected = made.score(batch)
+    held = torch.cuda.memory_allocated() + (1 << 30)
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(held / torch.cuda.get_device_properties(0).total_memory)
+    try:
+        made._model._memo._known.clear()
+        rows = made.score(batch)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert [row.status for row in rows] == [Status.OK] * len(batch)
+    for row, before in zip(rows, expected, strict=True):
+        assert row.metrics["answer_arousal"] == pytest.approx(before.metrics["answer_arousal"], abs=BF16_TOLERANCE)

@@ -254,8 +254,8 @@ def _step_notes(rows: Mapping[str, ScorerRows], shift: Shift | None) -> Iterator
         yield shift.note()
     elif EMOTION in rows and np.isfinite(rows[EMOTION].value(LOGIT)).any():
         yield (
-            "Emotional naturalness logits are as TRACE gives them; SPEARBench's table shows them shifted by dev rows of the"
-            " human system (leaderboard.naturalness_dev_run)."
+            "Emotional naturalness logits are as TRACE gives them; SPEARBench's table shows them shifted by dev rows of"
+            " the human system (leaderboard.naturalness_dev_run)."
         )
 
 

@@ -44,8 +44,8 @@ class Shift:
         """For the board."""
         shifts = ", ".join(f"{name} {value:+.4f} ({self.rows[name]} rows)" for name, value in self.by_subset.items())
         return (
-            f"Emotional naturalness logits are shifted by subset, so that {100 * (1 - QUANTILE):g} % of the reference's dev"
-            f" rows of {self.run} lie above 0: {shifts}."
+            f"Emotional naturalness logits are shifted by subset, so that {100 * (1 - QUANTILE):g} % of the reference's"
+            f" dev rows of {self.run} lie above 0: {shifts}."
         )
 
 
@@ -112,8 +112,8 @@ def shifted(rows: ScorerRows, shift: Shift) -> ScorerRows:
 def with_vocal_arousal(rows: ScorerRows) -> ScorerRows:
     """Rows with the vocal arousal of answers whose voice has no baseline in its own dialogue.
 
-    A system has one voice: its answers are ranked among its other answers, those of all splits and subsets. Systems with a
-    baseline in at least one dialogue of their own (recorded people) are left as they are.
+    A system has one voice: its answers are ranked among its other answers, those of all splits and subsets. Systems
+    with a baseline in at least one dialogue of their own (recorded people) are left as they are.
     """
     if VOICE[0] not in rows.values:
         return rows

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from spear_ray.checkpoints.catalogue import MODEL
 from spear_ray.errors import CheckpointMissing, PrerequisiteError
 from spear_ray.networks.files import identity_of, local_copy
 
 NONE = "none"
 """Said in place of a checkpoint: this model is not wanted, and what it would measure is left out."""
-
-FILES = ("*.json", "*.safetensors", "vocab.txt", "merges.txt")
-"""Of a folder, what a model is made of and what its identity covers."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +23,13 @@ class Wanted:
         key: of the configuration, in full.
         uri: its value: a path, `s3://`, `hf://org/name@revision`, or `none`.
         fetch: what to do to have it.
+        files: patterns of the files of a folder that a model is made of: its identity covers these.
     """
 
     key: str
     uri: str
     fetch: str
+    files: tuple[str, ...] = MODEL
 
     @property
     def is_wanted(self) -> bool:
@@ -54,7 +54,7 @@ class Wanted:
     @cached_property
     def identity(self) -> str | None:
         """Of its content, wherever it lies; None where it is missing or not wanted."""
-        return None if self.path is None else identity_of(self.path, FILES if self.path.is_dir() else None)
+        return None if self.path is None else identity_of(self.path, self.files if self.path.is_dir() else None)
 
 
 def missing(wanted: Mapping[str, Wanted]) -> PrerequisiteError | None:

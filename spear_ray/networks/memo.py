@@ -46,7 +46,7 @@ class Memo:
 
 def key_of(kind: str, clip: Samples) -> bytes:
     """Of a clip's samples and the way in which they are heard."""
-    return hashlib.blake2b(np.ascontiguousarray(clip), digest_size=16, key=kind.encode()).digest()
+    return hashlib.blake2b(np.ascontiguousarray(clip).data, digest_size=16, key=kind.encode()).digest()
 
 
 def _size(outputs: Outputs) -> int:

@@ -52,8 +52,9 @@ def load_profile(folder: Path, fetch: str, **backbone: Any) -> Profile:
 
 def profile_in(folder: Path, tensors: Mapping[str, torch.Tensor], fetch: str, **backbone: Any) -> Profile:
     """A model from its folder whose tensors are read already; see `load_profile`."""
+    model = profile_of(tensors, str(folder / WEIGHTS), **backbone)
     _check_rank(read_config(folder, "", fetch), tensors, folder / CONFIG)
-    return profile_of(tensors, str(folder / WEIGHTS), **backbone)
+    return model
 
 
 def profile_of(tensors: Mapping[str, torch.Tensor], source: str, **backbone: Any) -> Profile:

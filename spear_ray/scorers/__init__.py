@@ -26,7 +26,8 @@ __all__ = [
 @cache
 def scorer_types() -> dict[str, type[Scorer[Any]]]:
     """All scorers by name, in alphabetical order."""
-    modules = sorted(info.name for info in pkgutil.iter_modules(__path__) if info.name != "base" and info.name[0] != "_")
+    names = sorted(info.name for info in pkgutil.iter_modules(__path__))
+    modules = [name for name in names if name != "base" and not name.startswith("_")]
     found = [kind for module in modules for kind in _scorers_in(module)]
     return {kind.name: kind for kind in found}
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from spear_ray.checkpoints.catalogue import WHISPER
 from spear_ray.dialects import labels
 from spear_ray.dialects.languages import is_english, stored_code
 from spear_ray.dialogue import SAMPLE_RATE_HZ, Dialogue, Samples, Score
@@ -76,7 +77,10 @@ class DialectScorer(Scorer[DialectConfig]):
         """The two models."""
         return {
             "language_model": Wanted(
-                "scorer.dialect.language_model", self.config.language_model, "spear-ray checkpoints pull mms-lid-126"
+                "scorer.dialect.language_model",
+                self.config.language_model,
+                "spear-ray checkpoints pull mms-lid-126",
+                WHISPER,
             ),
             "dialect_model": Wanted(
                 "scorer.dialect.dialect_model",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from spear_ray.affect.exchange import Side, check_sequence, naturalness_inputs, vocal_metrics
+from spear_ray.checkpoints.catalogue import MODEL, TOKENIZER
 from spear_ray.dialogue import SAMPLE_RATE_HZ, Dialogue, Samples, Score
 from spear_ray.errors import ConfigError, OutOfGpuMemory, PrerequisiteError
 from spear_ray.networks.checkpoints import Wanted, missing
@@ -97,7 +98,10 @@ class EmotionScorer(Scorer[EmotionConfig]):
         )  # fmt: skip
         trace = Wanted(f"{here}.trace.checkpoint", config.trace.checkpoint, TRACE_FETCH)
         texts = Wanted(
-            f"{here}.trace.text_model", config.trace.text_model, "spear-ray checkpoints pull all-MiniLM-L6-v2"
+            f"{here}.trace.text_model",
+            config.trace.text_model,
+            "spear-ray checkpoints pull all-MiniLM-L6-v2",
+            (*MODEL, *TOKENIZER),
         )
         found = {"dimensions_model": dimensions}
         if dimensions.is_wanted and trace.is_wanted:

@@ -175,7 +175,7 @@ def test_a_missing_file_says_how_to_get_it_and_which_word_names_it(files, predic
     reason = made.missing()
     assert isinstance(reason, CheckpointMissing)
     assert f"scorer.turn_taking.{key}=PATH" in str(reason)
-    assert "get " in str(reason) or "hf download" in str(reason)
+    assert "get " in str(reason) or "checkpoints pull" in str(reason)
     assert made.identity["files"] is None
 
 

@@ -29,8 +29,8 @@ class DualTurnPredictor(FramePredictor):
     name = "dualturn"
     commands: ClassVar[Mapping[str, str]] = {
         "checkpoint": "get turnnat-dualturn-fvad256.pt from https://figshare.com/s/65e5bf5290085220ee88",
-        "backbone": "hf download Qwen/Qwen2.5-0.5B config.json --local-dir FOLDER",
-        "mimi": "hf download kyutai/mimi config.json model.safetensors --local-dir FOLDER",
+        "backbone": "spear-ray checkpoints pull Qwen2.5-0.5B (it is hf://Qwen/Qwen2.5-0.5B)",
+        "mimi": "spear-ray checkpoints pull mimi (it is hf://kyutai/mimi)",
     }
 
     def setup(self) -> None:
