@@ -16,6 +16,9 @@ from spear_ray.errors import SpearError
 SAMPLE_RATE_HZ = 16_000
 """The rate of all audio inside spear_ray."""
 
+HUMAN = "human"
+"""The system whose answers are those of the recorded conversation: the people who speak before it, too."""
+
 Samples = npt.NDArray[np.float32]
 AnswerChannels = Literal["own", "both"]
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from spear_ray.dialogue import SAMPLE_RATE_HZ, Dialogue, Samples
+from spear_ray.dialogue import HUMAN, SAMPLE_RATE_HZ, Dialogue, Samples
 from spear_ray.errors import ConfigError
 from spear_ray.timing.segments import Segment
 
@@ -16,8 +16,6 @@ LongClips = Literal["parts", "first"]
 
 QUESTION_SIDES = ("asking", "mixed")
 LONG_CLIPS = ("parts", "first")
-HUMAN = "human"
-"""The system whose answers were recorded in the conversation itself: both channels are its speakers' own."""
 
 
 def question_clip(dialogue: Dialogue, side: QuestionSide, with_context: bool) -> Samples:
@@ -40,6 +38,8 @@ def question_clip(dialogue: Dialogue, side: QuestionSide, with_context: bool) ->
 
 def answer_clip(dialogue: Dialogue) -> Samples:
     """The answer: its own file, or the answering side's channel from the answer's onset on.
+
+    Where a recording does not say when the answer starts, it is taken from the question's end on.
 
     Returns:
         float32 [samples] at 16 kHz.

@@ -164,7 +164,8 @@ def spearbench(
                 _write(folder / name, data)
         paths = {"audio_path": f"{PUBLISHED_ROOT}/{clip}", "answer_audio_path": f"{PUBLISHED_ROOT}/{answer}"}
         lines.append({**speech().fields, **paths, "conversation_id": row.name, **row.fields})
-    write_csv(folder / f"outputs/{system}/{split}/{subset}/metadata.csv", COLUMNS, lines)
+    columns = dict.fromkeys([*COLUMNS, *(name for row in rows for name in row.fields)])
+    write_csv(folder / f"outputs/{system}/{split}/{subset}/metadata.csv", list(columns), lines)
     return folder
 
 

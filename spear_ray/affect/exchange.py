@@ -17,8 +17,9 @@ from spear_ray.timing.segments import Segment
 
 SEQUENCES = ("two_speakers", "published")
 
-BASELINE_S = 1.0
-"""Length of the pieces of earlier speech that a turn is compared with: shorter ones have too few voiced frames."""
+BASELINE_S = 0.5
+"""Length of the pieces of earlier speech that a turn is compared with: about two syllables; shorter ones have too few
+voiced frames, longer ones would leave too few pieces of the little that is said before a question."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,7 +59,7 @@ def build_board(
     """See `spear_ray.leaderboard.board.build`."""
     everything = {scorer: read_rows(scorer, table) for scorer, table in tables.items()}
     if EMOTION in everything:
-        emotion = with_vocal_arousal(everything[EMOTION])
+        emotion = with_vocal_arousal(everything[EMOTION], config.reference)
         everything[EMOTION] = shifted(emotion, shift) if shift else emotion
     split = choose_split(everything, config.split)
     counted = {scorer: rows.where(rows.split == split) if split else rows for scorer, rows in everything.items()}

@@ -109,11 +109,12 @@ def shifted(rows: ScorerRows, shift: Shift) -> ScorerRows:
     return replace(rows, values={**rows.values, LOGIT: logits})
 
 
-def with_vocal_arousal(rows: ScorerRows) -> ScorerRows:
+def with_vocal_arousal(rows: ScorerRows, reference: str) -> ScorerRows:
     """Rows with the vocal arousal of answers whose voice has no baseline in its own dialogue.
 
-    A system has one voice: its answers are ranked among its other answers, those of all splits and subsets. Systems
-    with a baseline in at least one dialogue of their own (recorded people) are left as they are.
+    A system has one voice: its answers are ranked among its other answers, those of all splits and subsets. People have
+    one each, and are only compared with themselves: the reference, and systems with a baseline in at least one of their
+    dialogues (recordings), are left as they are.
     """
     if VOICE[0] not in rows.values:
         return rows
@@ -121,6 +122,6 @@ def with_vocal_arousal(rows: ScorerRows) -> ScorerRows:
     features = np.stack([rows.value(key) for key in VOICE], axis=1)
     for system in np.unique(rows.system):
         ours = rows.system == system
-        if not np.isfinite(arousal[ours]).any():
+        if system != reference and not np.isfinite(arousal[ours]).any():
             arousal[ours] = ranked(features[ours])
     return replace(rows, values={**rows.values, VOCAL: arousal})

@@ -26,7 +26,7 @@ ul.notes{margin:12px 0 0;padding-left:20px;color:var(--soft);font-size:14px}
 table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{padding:9px 14px;text-align:right;vertical-align:top;white-space:nowrap;
 border-bottom:1px solid var(--line)}
-thead th{color:var(--soft);font-weight:550;font-size:13px;vertical-align:bottom}
+thead th{color:var(--soft);font-weight:550;font-size:13px;vertical-align:bottom;white-space:normal}
 tbody tr:last-child>*{border-bottom:0}
 th.text,td.text{text-align:left}
 td.wide{white-space:normal;min-width:260px;overflow-wrap:anywhere}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from spear_ray.leaderboard.board import Board, Entry, Standing
@@ -10,6 +11,9 @@ from spear_ray.leaderboard.text import ABSENT, decimal, distance, label, shown_h
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+SYSTEM_WIDTH, METRIC_WIDTH = 24, 13
+"""Columns that system and distance, and each metric, take; what does not fit goes into another table below."""
 
 INTERVAL_OF = "latency_ms"
 """The one headline metric that shows its interval; more would not fit."""
@@ -22,7 +26,10 @@ def print_ranking(board: Board, console: Console) -> None:
         board: the values.
         console: where to print.
     """
-    console.print(_table(board))
+    headlines = shown_headlines(board)
+    step = max(2, (console.width - SYSTEM_WIDTH) // METRIC_WIDTH)
+    for first in range(0, max(1, len(headlines)), step):
+        console.print(_table(board, headlines[first : first + step], last=first + step >= len(headlines)))
     for note in board.notes:
         console.print(note, style="dim", markup=False, highlight=False)
     if board.has_reference:
@@ -30,24 +37,26 @@ def print_ranking(board: Board, console: Console) -> None:
         console.print(text, style="dim", markup=False, highlight=False)
 
 
-def _table(board: Board) -> Table:
+def _table(board: Board, headlines: Sequence[Entry], last: bool) -> Table:
+    """Some of the metrics; the last table also has the distance."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    headlines = shown_headlines(board)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style="bold")
     table.add_column("system", overflow="fold", min_width=12)
     for entry in headlines:
         table.add_column(Text(f"{label(entry)}\n{entry.unit}"), justify="right", overflow="fold")
-    table.add_column("distance", justify="right", no_wrap=True)
+    if last:
+        table.add_column("distance", justify="right", no_wrap=True)
     for standing in board.standings:
         is_reference = standing.system == board.reference
         name = Text(standing.system)
         if is_reference:
             name.append(" (reference)", style="dim")
         cells = [Text(_cell(board.entry(standing.system, entry.metric))) for entry in headlines]
-        table.add_row(name, *cells, _far(standing, is_reference), style="bold" if is_reference else "")
+        far = [_far(standing, is_reference)] if last else []
+        table.add_row(name, *cells, *far, style="bold" if is_reference else "")
     return table
 
 

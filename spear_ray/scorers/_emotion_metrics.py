@@ -62,8 +62,8 @@ METRICS = (
         name=VOCAL,
         unit="-1 to 1",
         direction="none",
-        about="Vocal arousal of the answer against the same voice's other speech; about 0 on average by construction"
-        " where that is the system's other answers.",
+        about="Vocal arousal of the answer against the same voice's other speech: what people said before, or a"
+        " system's other answers, where it is 0 on average by construction.",
     ),
     Metric(
         name=f"question_{VOCAL}",

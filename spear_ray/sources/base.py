@@ -26,7 +26,23 @@ from spear_ray.store import Store
 READER_VERSION = 1
 """Part of every shard's identity: raise it when a change in reading can change a score."""
 
-HUMAN = "human"
+ROLES = (
+    "speakers",
+    "finish_reason",
+    "high_level_context",
+    "participant_a_prompt_text",
+    "participant_b_prompt_text",
+    "prompt_a",
+    "prompt_b",
+    "speaker_a_role",
+    "speaker_b_role",
+    "relationship",
+    "relationship_detail",
+    "interaction_type",
+)
+"""Columns that are kept as they are where the metadata has them: who speaks, what they were told, who they are to each
+other. SPEARBench's published metadata has the first two; the others are those of Seamless and TRACE."""
+
 READ_AHEAD_ROWS = 4
 READ_AHEAD_BYTES = 32 << 20
 """Compressed bytes that one reader may have under way beyond the row in use."""
@@ -177,6 +193,11 @@ def duplicate(item: Item, where: str) -> Dialogue:
     """What a later use of an id becomes."""
     original = item.dialogue_id.rpartition("#")[0]
     return item.unreadable(DuplicateId(f"{where}: the id {original} was already used by an earlier row"))
+
+
+def roles_of(row: Mapping[str, str | None]) -> dict[str, str]:
+    """What the metadata says of the speakers, by the names of `ROLES`; blanks are left out."""
+    return {key: value for key in ROLES if (value := (row.get(key) or "").strip())}
 
 
 def number(row: Mapping[str, str | None], field: str) -> float:

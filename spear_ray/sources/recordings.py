@@ -31,6 +31,7 @@ from spear_ray.sources.base import (
     limited,
     number,
     optional_number,
+    roles_of,
     two_channels,
     unique_ids,
 )
@@ -133,6 +134,7 @@ class RecordingsSource(Source):
             answer_channels="own",
             question_text=_text(row, "question_text") or None,
             answer_text=_text(row, "answer_text") or None,
+            roles=roles_of(row),
             facts={"recording": asdict(decoded.facts)},
         )
 

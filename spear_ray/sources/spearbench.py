@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from spear_ray.audio import Decoded
-from spear_ray.dialogue import SAMPLE_RATE_HZ, Dialogue, Samples
+from spear_ray.dialogue import HUMAN, SAMPLE_RATE_HZ, Dialogue, Samples
 from spear_ray.errors import (
     AudioMissing,
     DataLayoutError,
@@ -27,7 +27,6 @@ from spear_ray.errors import (
     TimeOutOfRange,
 )
 from spear_ray.sources.base import (
-    HUMAN,
     Item,
     Shard,
     Source,
@@ -36,6 +35,7 @@ from spear_ray.sources.base import (
     leads_out,
     limited,
     number,
+    roles_of,
     two_channels,
     unique_ids,
 )
@@ -53,22 +53,6 @@ REQUIRED = (
 SPEAKER_TAG = re.compile(r"(?:^|\s)(P\d+A?):")
 PUBLISHED_ID = re.compile(r"_(P\d+A?)_(P\d+A?)_\d+$")
 """Participants 1 and 2, whose channels are 0 and 1 (SPEARBench, bin/prepare_data_from_seamless.py)."""
-ROLES = (
-    "speakers",
-    "finish_reason",
-    "high_level_context",
-    "participant_a_prompt_text",
-    "participant_b_prompt_text",
-    "prompt_a",
-    "prompt_b",
-    "speaker_a_role",
-    "speaker_b_role",
-    "relationship",
-    "relationship_detail",
-    "interaction_type",
-)
-"""Columns that are kept as they are where the metadata has them: who speaks, what they were told, who they are to each
-other. The published metadata has the first two; the others are those of Seamless and TRACE."""
 ABSENT = Stat(0, "")
 TIME_TOLERANCE_S = 0.05
 """How far a time may lie behind the end of its clip: metadata is rounded, and some clips lose their last frame."""
@@ -234,7 +218,7 @@ def dialogue_of(
         answer_channels=data.answer_channels,
         question_text=row.get("transcript_question") or None,
         answer_text=row.get("transcript_answer") or None,
-        roles={key: value for key in ROLES if (value := row.get(key))},
+        roles=roles_of(row),
         facts={"question": asdict(question.facts), "answer": asdict(answer.facts)},
         notes=notes,
     )

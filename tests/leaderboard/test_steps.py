@@ -103,21 +103,22 @@ def test_answers_of_a_voice_without_a_baseline_are_ranked_among_its_other_answer
             "dialogue_id": f"{system}-{n}", "conversation_id": f"c{n}", "system": system, "split": "test",
             "subset": "s",
             "metrics": dict(zip(VOICE, map(float, level + rng.normal(scale=0.1, size=3)), strict=True))
-            | ({"vocal_arousal": 0.25} if system == "human" and n == 0 else {}),
+            | ({"vocal_arousal": 0.25} if system == "recorded" and n == 0 else {}),
         }
-        for system in ("human", "robot") for n, level in enumerate(range(12))
+        for system in ("human", "recorded", "robot") for n, level in enumerate(range(12))
     ]  # fmt: skip
-    rows = with_vocal_arousal(read_rows("emotion", table_of(lines)))
+    rows = with_vocal_arousal(read_rows("emotion", table_of(lines)), "human")
     robot = rows.where(rows.system == "robot")
     order = np.argsort([int(name.split("-")[1]) for name in robot.dialogue_id])
     arousal = robot.value("vocal_arousal")[order]
     assert arousal[0] == -1.0
     assert arousal[-1] == 1.0
     assert (np.diff(arousal) > 0).all()
-    human = rows.where(rows.system == "human").value("vocal_arousal")
-    assert np.isfinite(human).sum() == 1, "people are only compared with themselves"
+    for system, values in (("human", 0), ("recorded", 1)):
+        people = rows.where(rows.system == system).value("vocal_arousal")
+        assert np.isfinite(people).sum() == values, "people are only compared with themselves"
 
 
 def test_rows_without_voices_are_left_alone() -> None:
     rows = read_rows("emotion", table_of(logits(4)))
-    assert with_vocal_arousal(rows) is rows
+    assert with_vocal_arousal(rows, "human") is rows

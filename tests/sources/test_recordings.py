@@ -142,3 +142,10 @@ def test_shard_id_changes_with_a_row_or_a_file_and_only_where_it_lies(folder):
     assert [one == other for one, other in zip(before, after_file, strict=True)] == [True, False, True]
     recordings(folder, line("a", system="one"), line("b", system="one"), line("c", system="three"))
     assert [one == other for one, other in zip(after_file, ids(), strict=True)] == [True, True, False]
+
+
+def test_what_a_row_says_of_the_speakers_is_kept(folder):
+    told = {"relationship": "stranger", "speaker_a_role": "clerk", "mood": "grey"}
+    recordings(folder, line("a", **told), columns=(*COLUMNS, *told))
+    (dialogue,) = read(folder)
+    assert dialogue.roles == {"relationship": "stranger", "speaker_a_role": "clerk"}

@@ -338,3 +338,13 @@ def test_bundled_sample_is_the_same_wherever_it_was_unpacked(tmp_path, monkeypat
     copy = shutil.copytree(spear_ray.sample.SAMPLE_DIR, tmp_path / "data", copy_function=shutil.copyfile)
     monkeypatch.setattr(spear_ray.sample, "SAMPLE_DIR", copy)
     assert [shard.shard_id for shard in open_source(load([])).shards()] == before
+
+
+def test_what_the_metadata_says_of_the_speakers_is_kept(tmp_path):
+    told = {"relationship_detail": "friends", "participant_a_prompt_text": "be warm", "interaction_type": " "}
+    (dialogue,) = read(spearbench(tmp_path, Row("a", fields=told), system="second"))
+    assert dialogue.roles == {
+        "speakers": speech().fields["speakers"],
+        "relationship_detail": "friends",
+        "participant_a_prompt_text": "be warm",
+    }
