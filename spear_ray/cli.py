@@ -188,7 +188,8 @@ def _print_results(console: object, outcome: object) -> None:
         name, status, *code = key.split(".")
         console.print(f"{name}: {count} {status}" + (f" ({code[0]})" if code else ""), highlight=False)
         if code and status == "skipped" and (name, code[0]) in lacking:
-            console.print(f"  {lacking[name, code[0]]}", style="dim", markup=False, highlight=False, soft_wrap=True)
+            reasons = lacking[name, code[0]].replace("; ", "\n  ")
+            console.print(f"  {reasons}", style="dim", markup=False, highlight=False, soft_wrap=True)
     console.print()
     for name, path in outcome.files.items():
         console.print(f"{name:16} {path}", soft_wrap=True, highlight=False)
