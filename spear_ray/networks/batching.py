@@ -46,10 +46,12 @@ def run_halving(
     try:
         return list(run(clips))
     except torch.OutOfMemoryError as error:
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        if len(clips) == 1:
-            return [OutOfGpuMemory(f"{clips[0].size} samples do not fit: {str(error).splitlines()[0]}")]
+        reason = str(error).splitlines()[0]
+    # Only here the frames that held the batch's tensors are gone.
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if len(clips) == 1:
+        return [OutOfGpuMemory(f"{clips[0].size} samples do not fit: {reason}")]
     half = len(clips) // 2
     return [*run_halving(run, clips[:half]), *run_halving(run, clips[half:])]
 

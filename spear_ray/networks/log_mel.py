@@ -44,9 +44,11 @@ class LogMel(nn.Module):
         Returns:
             float32 [clips, mels, samples // 160].
         """
-        spectrum = torch.stft(waves.float(), WINDOW, HOP, window=self.window, return_complex=True)
-        power = spectrum[..., :-1].abs().square()
-        logs = (self.filters @ power).clamp(min=POWER_FLOOR).log10()
+        # Energies span eight powers of ten: in float32 also where the encoder runs in bf16.
+        with torch.autocast(waves.device.type, enabled=False):
+            spectrum = torch.stft(waves.float(), WINDOW, HOP, window=self.window, return_complex=True)
+            power = spectrum[..., :-1].abs().square()
+            logs = (self.filters @ power).clamp(min=POWER_FLOOR).log10()
         floor = logs.amax(dim=(1, 2), keepdim=True) - RANGE
         scaled: torch.Tensor = (torch.maximum(logs, floor) + 4.0) / 4.0
         return scaled

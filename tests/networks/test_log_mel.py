@@ -22,3 +22,10 @@ def test_each_clip_is_scaled_by_its_own_maximum():
     together, alone = LogMel(80)(pair), [LogMel(80)(one[None])[0] for one in pair]
     for found, expected in zip(together, alone, strict=True):
         torch.testing.assert_close(found, expected)
+
+
+def test_the_spectrogram_is_float32_also_where_the_encoder_runs_in_bf16():
+    clip = torch.from_numpy(speech(2.0))[None]
+    expected = LogMel(80)(clip)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(LogMel(80)(clip), expected)
