@@ -123,12 +123,16 @@ def _difference_line(difference: Difference, reference: str) -> str:
 
 def _scorer_table(board: Board, scorer: str) -> str:
     entries = [entry for entry in board.entries if entry.scorer == scorer]
-    names = list(dict.fromkeys(entry.metric for entry in entries))
+    measured = {entry.metric for entry in entries if entry.n}
+    names = list(dict.fromkeys(entry.metric for entry in entries if entry.metric in measured))
+    absent = dict.fromkeys(entry.metric for entry in entries if entry.metric not in measured)
     body = "".join(_metric_lines(board, [one for one in entries if one.metric == name]) for name in names)
     heads = "".join(f"<th scope='col'>{escape(subset)}</th>" for subset in board.subsets)
     table = scrolled(f"<thead><tr><th class='text' scope='col'>system</th>{heads}</tr></thead><tbody>{body}</tbody>")
     plural = "metric" if len(names) == 1 else "metrics"
-    return f"<details open><summary>{escape(scorer)}: {len(names)} {plural}</summary>{table}</details>"
+    lacking = f"<p class='lead'>Not measured in any row: {escape(', '.join(absent))}.</p>" if absent else ""
+    summary = f"<summary>{escape(scorer)}: {len(names)} {plural}</summary>"
+    return f"<details open>{summary}{table if names else ''}{lacking}</details>"
 
 
 def _metric_lines(board: Board, entries: Iterable[Entry]) -> str:

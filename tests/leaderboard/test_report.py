@@ -184,3 +184,9 @@ def test_axis_holds_its_values_and_has_round_ticks(values):
     assert 2 <= len(axis.ticks) <= 7
     assert all(axis.low <= tick <= axis.high for tick in axis.ticks)
     assert len({f"{tick:.{axis.digits}f}" for tick in axis.ticks}) == len(axis.ticks)
+
+
+def test_metrics_that_no_row_has_are_named_in_one_line():
+    text = Page(page_of([row("human", str(n), metrics={"latency_ms": 100.0 + n}) for n in range(4)])).text
+    assert "Not measured in any row: answered, interrupted, spear_latency_ms, overlap_ms." in text
+    assert "vad: 2 metrics" in text
