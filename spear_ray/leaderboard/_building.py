@@ -63,10 +63,8 @@ def build_board(
         everything[EMOTION] = shifted(emotion, shift) if shift else emotion
     split = choose_split(everything, config.split)
     counted = {scorer: rows.where(rows.split == split) if split else rows for scorer, rows in everything.items()}
-    cells = dict(_cells(counted, _named(metrics, tables), config))
     systems = sorted({str(system) for rows in counted.values() for system in np.unique(rows.system)})
-    entries = [entry for entry, _ in cells.values()]
-    differences = list(_differences(cells, config))
+    entries, differences = _measured(counted, _named(metrics, tables), config)
     standings = rank(systems, entries, differences, config.reference)
     places = {standing.system: place for place, standing in enumerate(standings)}
     return Board(
@@ -133,37 +131,51 @@ def _named(metrics: Mapping[str, tuple[Metric, ...]], tables: Mapping[str, pa.Ta
     return sorted(named, key=lambda one: not one.metric.headline)
 
 
-def _cells(
+def _measured(
     rows: Mapping[str, ScorerRows], metrics: Sequence[_Named], config: LeaderboardConfig
-) -> Iterator[tuple[tuple[str, str, str], tuple[Entry, Cell]]]:
-    """Each (system, subset, metric) that has rows, with its Entry and the values behind it."""
-    groups = {scorer: dict(_groups(columns)) for scorer, columns in rows.items()}
+) -> tuple[list[Entry], list[Difference]]:
+    """Entry and difference of each (system, subset, metric) that has rows, in this order.
+
+    One metric after the other, so that only one metric's values are in memory beside the rows.
+    """
+    groups = {scorer: _groups(columns) for scorer, columns in rows.items()}
     places = sorted({place for found in groups.values() for place in found}, key=_pooled_first)
-    for system, subset in places:
-        here = {scorer: found[system, subset] for scorer, found in groups.items() if (system, subset) in found}
-        conversations = {scorer: group.conversation_id.tolist() for scorer, group in here.items()}
-        for one in metrics:
-            group = here.get(one.scorer)
-            if group is not None:
-                cell = _cell(group, one.metric, conversations[one.scorer])
-                yield (system, subset, one.name), (_entry(system, subset, one, cell, config), cell)
+    found: list[tuple[int, int, Entry, Difference | None]] = []
+    for number, one in enumerate(metrics):
+        cells = {
+            place: _cell(rows[one.scorer], groups[one.scorer][place], one.metric)
+            for place in places
+            if place in groups[one.scorer]
+        }
+        entries = {place: _entry(*place, one, cell, config) for place, cell in cells.items()}
+        for place, entry in entries.items():
+            other = config.reference, place[1]
+            compared = place[0] != config.reference and other in cells
+            difference = _difference(entry, cells[place], entries[other], cells[other], config) if compared else None
+            found.append((places.index(place), number, entry, difference))
+    found.sort(key=lambda item: item[:2])
+    return [item[2] for item in found], [item[3] for item in found if item[3] is not None]
 
 
-def _cell(rows: ScorerRows, metric: Metric, conversations: Sequence[str]) -> Cell:
-    columns = [rows.value(key) for key in metric.sources]
+def _cell(rows: ScorerRows, places: statistics.Integers, metric: Metric) -> Cell:
+    """The values of some rows."""
+    columns = [rows.value(key)[places] for key in metric.sources]
     values = columns[0] if metric.of_rows else np.stack(columns, axis=1)
     if metric.transform == "log_odds":
         values = log_odds(values.reshape(len(values), -1, len(DIALECTS))).reshape(values.shape)
-    return Cell(values, conversations, metric.scale, metric.of_rows)
+    return Cell(values, rows.conversation_id[places].tolist(), metric.scale, metric.of_rows)
 
 
-def _groups(rows: ScorerRows) -> Iterator[tuple[tuple[str, str], ScorerRows]]:
+def _groups(rows: ScorerRows) -> dict[tuple[str, str], statistics.Integers]:
+    """Row numbers of each (system, subset), and of each system's rows together."""
+    found: dict[tuple[str, str], statistics.Integers] = {}
     for system in np.unique(rows.system):
-        ours = rows.where(rows.system == system)
-        yield (str(system), POOLED), ours
-        for subset in np.unique(ours.subset):
+        ours = np.flatnonzero(rows.system == system)
+        found[str(system), POOLED] = ours
+        for subset in np.unique(rows.subset[ours]):
             if subset != POOLED:
-                yield (str(system), str(subset)), ours.where(ours.subset == subset)
+                found[str(system), str(subset)] = ours[rows.subset[ours] == subset]
+    return found
 
 
 def _pooled_first(place: tuple[str, str]) -> tuple[str, bool, str]:
@@ -198,15 +210,6 @@ def _entry(system: str, subset: str, one: _Named, cell: Cell, config: Leaderboar
         about=metric.about,
         column=metric.column,
     )
-
-
-def _differences(
-    cells: Mapping[tuple[str, str, str], tuple[Entry, Cell]], config: LeaderboardConfig
-) -> Iterator[Difference]:
-    for (system, subset, metric), (entry, cell) in cells.items():
-        other = cells.get((config.reference, subset, metric))
-        if system != config.reference and other is not None:
-            yield _difference(entry, cell, *other, config)
 
 
 def _difference(entry: Entry, cell: Cell, other: Entry, reference: Cell, config: LeaderboardConfig) -> Difference:
