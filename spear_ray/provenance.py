@@ -27,6 +27,10 @@ PACKAGES = (
     "soundfile",
     "soxr",
     "s3fs",
+    "distillmos",
+    "speechmos",
+    "librosa",
+    "jiwer",
 )
 
 

@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIMIT_SECONDS = 240
 DIALOGUES = 400
 SYSTEMS = {"human", "early", "slow", "sometimes-silent"}
-SCORERS = ("vad", "turn_taking", "emotion")
+SCORERS = ("vad", "turn_taking", "emotion", "prosody", "quality")
 TWO = "scorers=[vad,turn_taking]"
 """Enough for what is tried on many dialogues."""
 PORTS = ("port", "dashboard-port", "dashboard-agent-listen-port", "ray-client-server-port")
@@ -130,6 +130,10 @@ def test_run_json_says_what_made_the_numbers(sample_run):
     assert record["counts"] == {
         "emotion.skipped.checkpoint_missing": 44,
         "emotion.skipped.no_speech": 4,
+        "prosody.ok": 44,
+        "prosody.skipped.no_speech": 4,
+        "quality.ok": 44,
+        "quality.skipped.no_speech": 4,
         "turn_taking.ok": 48,
         "vad.ok": 48,
     }
@@ -264,12 +268,13 @@ def test_run_on_s3_gives_the_rows_of_the_local_run_and_a_rerun_opens_no_audio(sa
     for path in SAMPLE_DIR.rglob("*"):
         if path.is_file():
             data.write(path.relative_to(SAMPLE_DIR).as_posix(), path.read_bytes())
-    ended = job(f"data.uri={data.uri}", f"run.uri={run.uri}")
+    ended = job(f"data.uri={data.uri}", f"run.uri={run.uri}", TWO)
     assert ended.code == 0, ended.output
     assert rows_of(run).equals(rows_of(Store(str(sample_run[1]))))
-    assert len(audio_requests(proxy.requests)) >= 48
+    # A clip and an answer for each dialogue, each fetched once for all scorers.
+    assert 48 <= len(audio_requests(proxy.requests)) <= 2 * 48
     proxy.requests.clear()
-    assert job(f"data.uri={data.uri}", f"run.uri={run.uri}").code == 0
+    assert job(f"data.uri={data.uri}", f"run.uri={run.uri}", TWO).code == 0
     assert proxy.requests
     assert audio_requests(proxy.requests) == []
     assert not [secret for secret in (s3.key, s3.secret) if secret in run.read("run.json").decode() + ended.output]
@@ -287,7 +292,7 @@ def test_run_on_packed_shards_on_s3_gives_the_same_metrics(sample_run, s3):
     )
     assert done.returncode == 0, done.stderr
     assert len([name for name in Store(tars).files() if name.endswith(".tar")]) > 2
-    ended = job(f"data.uri={tars}", f"run.uri={run.uri}")
+    ended = job(f"data.uri={tars}", f"run.uri={run.uri}", TWO)
     assert ended.code == 0, ended.output
     expected = rows_of(Store(str(sample_run[1])))
     assert rows_of(run).drop_columns("details").equals(expected.drop_columns("details"))
@@ -359,11 +364,11 @@ def test_submitted_job_gives_the_rows_of_the_local_run(head, sample_run, tmp_pat
         )
         return Ended(done.returncode, done.stdout + done.stderr)
 
-    ended = submit(f"run.uri={run}")
+    ended = submit(f"run.uri={run}", TWO)
     assert ended.code == 0, ended.output
     found = rows_of(Store(str(run)))
     assert found.equals(rows_of(Store(str(sample_run[1]))))
-    assert submit(f"run.uri={run}").code == 0
+    assert submit(f"run.uri={run}", TWO).code == 0
     assert timings(Store(str(run)))["rows_scored"] == 0
     lost = submit("run.uri=runs/latest")
     assert lost.code != 0

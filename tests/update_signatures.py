@@ -17,7 +17,8 @@ from spear_ray.scorers import Scorer, scorer_types
 PACKAGE = Path(__file__).resolve().parent.parent / "spear_ray"
 FILE = Path(__file__).resolve().parent / "fixtures" / "scorer_signatures.json"
 ROOMS = (
-    "scorers", "timing", "turntaking", "networks", "judging", "affect", "acoustics", "dialects", "sides",
+    "scorers", "timing", "turntaking", "networks", "judging", "affect", "acoustics", "dialects", "sides", "prosody",
+    "transcripts",
 )  # fmt: skip
 SHARED = ("scorers.base",)
 """Bookkeeping that every scorer has: no value comes from it."""

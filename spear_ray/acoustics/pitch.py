@@ -160,7 +160,9 @@ def _candidates(block: Floats, peak: float, search: _Search) -> tuple[Floats, Fl
     r = _autocorrelation(centred * search.window, search.fft, search.lags) / search.window_autocorrelation
     shape = (len(block), CANDIDATES)
     octaves, scores, heights = np.full(shape, np.nan), np.full(shape, -np.inf), np.zeros(shape)
-    scores[:, 0] = _unvoiced_score(np.abs(centred).max(axis=1))
+    # The middle period alone says how loud the frame is, so that a loud neighbour does not voice a pause.
+    third = block.shape[1] // 3
+    scores[:, 0] = _unvoiced_score(np.abs(centred[:, third : block.shape[1] - third]).max(axis=1))
     row, at, column = _highest_peaks(r, search.bonus)
     shift, height = _parabola(r[row, at - 1], r[row, at], r[row, at + 1])
     octaves[row, column] = np.log2(search.rate_hz / (search.lags[at] + shift))

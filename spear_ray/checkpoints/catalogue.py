@@ -18,12 +18,15 @@ MODEL = (CONFIG, WEIGHTS, "model-*.safetensors", INDEX, "preprocessor_config.jso
 WHISPER = (*MODEL, "generation_config.json")
 """With the table of its language tokens."""
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
-ANY = (*WHISPER, *TOKENIZER, "vocab.json", "merges.txt")
+RECOGNISER = (*WHISPER, "tokenizer.json", "normalizer.json")
+"""Of a speech recogniser: also its tokens, and Whisper's table of spellings."""
+ANY = (*WHISPER, *TOKENIZER, "vocab.json", "merges.txt", "normalizer.json")
 """Files of a repository that is not in the catalogue."""
 
 RAIL = "RAIL-type"
 DIMENSIONS = "scorer.emotion.dimensions_model"
 LANGUAGE = "scorer.dialect.language_model"
+TRANSCRIPT = "scorer.transcript.model"
 DUALTURN = "scorer.turn_taking.dualturn"
 
 
@@ -100,11 +103,18 @@ CATALOGUE = (
     ),
     Published(
         "whisper-small", "hf://openai/whisper-small",
-        LANGUAGE, "Apache-2.0", True, 967_000_000, WHISPER, "languages, by Whisper's own language token",
+        LANGUAGE, "Apache-2.0", True, 967_000_000, RECOGNISER,
+        f"languages, by Whisper's own language token; also transcripts ({TRANSCRIPT})",
     ),
     Published(
         "whisper-large-v3", "hf://openai/whisper-large-v3",
-        LANGUAGE, "Apache-2.0", True, 3_090_000_000, WHISPER, "languages, by Whisper's own language token",
+        TRANSCRIPT, "Apache-2.0", True, 3_090_000_000, RECOGNISER,
+        f"transcripts with word times; SPEARBench's choice; also languages ({LANGUAGE})",
+    ),
+    Published(
+        "Qwen3-ASR-0.6B-hf", "hf://Qwen/Qwen3-ASR-0.6B-hf",
+        TRANSCRIPT, "Apache-2.0", True, 1_880_000_000, RECOGNISER,
+        "transcripts without word times; SPEARBench's choice, Qwen/Qwen3-ASR-0.6B, as transformers reads it",
     ),
     Published(
         "all-MiniLM-L6-v2", "hf://sentence-transformers/all-MiniLM-L6-v2",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spear_ray.config import LeaderboardConfig
+    from spear_ray.leaderboard.distribution import FeatureDistance
     from spear_ray.leaderboard.steps import Shift
     from spear_ray.scorers.base import Metric
 
@@ -132,6 +133,7 @@ class Board:
         differences: likewise, without the reference.
         outcomes: status counts.
         notes: plain statements on how the board came about.
+        distances: how far each system's distribution of each feature is from the reference's.
     """
 
     reference: str
@@ -145,6 +147,7 @@ class Board:
     differences: tuple[Difference, ...]
     outcomes: tuple[Outcome, ...]
     notes: tuple[str, ...]
+    distances: tuple[FeatureDistance, ...] = ()
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -190,15 +193,18 @@ def build(
 
 
 def write_csv(board: Board, file: TextIO) -> None:
-    """Write leaderboard.csv: values, then for each the difference to the reference and the test's p.
+    """Write leaderboard.csv: values, then for each the difference to the reference and the test's p, then distances.
 
     Differences are rows named `<metric>:minus_<reference>` and `<metric>:mann_whitney_p`; their n is the
-    number of the system's own rows. Absent values are blank.
+    number of the system's own rows. Distances of distributions are `<scorer>.<feature>:auroc_vs_<reference>`,
+    `:smd_vs_…` and `:wasserstein_vs_…`. Absent values are blank.
 
     Args:
         board: the values.
         file: a text file opened with `newline=""`.
     """
+    from spear_ray.leaderboard.distribution import csv_lines
+
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     differences = {_place(difference.entry): difference for difference in board.differences}
@@ -206,6 +212,7 @@ def write_csv(board: Board, file: TextIO) -> None:
         writer.writerow(_line(entry, entry.metric, (entry.value, entry.ci_low, entry.ci_high)))
         if _place(entry) in differences:
             writer.writerows(_difference_lines(differences[_place(entry)], board.reference))
+    writer.writerows(csv_lines(board.distances))
 
 
 def number(value: float) -> str:

@@ -1,8 +1,8 @@
 """Values of a whole set of rows that are no mean of row values: correlations, slopes, variances, shares.
 
 Each is a function of sums over rows (moments), so that thousands of bootstrap resamples are one matrix product: the
-sums of a resample are the weighted sums of its conversations. Ranks and extremes are those of all rows, also within a
-resample.
+sums of a resample are the weighted sums of its conversations. Ranks, extremes and means of groups are those of all
+rows, also within a resample.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-SetReducer = Literal["pearson", "flattened_slope", "mean_spearman", "total_variance", "largest_share"]
+SetReducer = Literal[
+    "pearson", "flattened_slope", "mean_spearman", "total_variance", "largest_share", "normalised_deviation"
+]
 SET_REDUCERS: tuple[SetReducer, ...] = get_args(SetReducer)
 
 NO_VARIATION = 1e-12
@@ -48,7 +50,8 @@ def moments(values: Floats, reducer: SetReducer) -> Moments:
         values: [rows, keys], all finite, at least one row.
         reducer: `pearson` of two keys; `flattened_slope` and `mean_spearman` of the first half of the keys
             (questions) and the second (answers); `total_variance` of all keys; `largest_share` of the commonest label
-            in the first key.
+            in the first key; `normalised_deviation` of all keys but two: the first names a row's group, the second is
+            what the group's mean is taken of.
     """
     return _MOMENTS[reducer](values)
 
@@ -103,18 +106,28 @@ def _flattened_slope(values: Floats) -> Moments:
 
 def _total_variance(values: Floats) -> Moments:
     """Trace of the sample covariance (n - 1); NaN with fewer than two rows."""
-    centred = values - values.mean(axis=0)
-    ones = np.ones((len(values), 1))
-    dimensions = values.shape[1]
+    return Moments(_squares(values), lambda sums: _variances(sums).sum(axis=-1))
 
-    def finish(sums: Floats) -> Floats:
-        n, first, second = sums[..., :1], sums[..., 1 : 1 + dimensions], sums[..., 1 + dimensions :]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            each = (second - first * first / n) / np.where(n > 1, n - 1, np.nan)
-        result: Floats = np.maximum(each, 0.0).sum(axis=-1)
-        return result
 
-    return Moments(np.concatenate([ones, centred, centred * centred], axis=1), finish)
+def _normalised_deviation(values: Floats) -> Moments:
+    """Sample standard deviation (n - 1) of columns in units of a group's mean, averaged over the columns.
+
+    Rows of a group whose mean is not positive do not count. The means are those of all rows, also within a resample.
+
+    Source: SPEARBench, normalize_features_by_answered_speaker.py and benchmark_line.py: there the groups are answered
+    speakers, the means those of their pitch, the columns percentiles of pitch.
+
+    Args:
+        values: [rows, 2 + columns]: group, what its mean is taken of, columns.
+    """
+    _, group = np.unique(values[:, 0], return_inverse=True)
+    mean = (np.bincount(group, values[:, 1]) / np.bincount(group))[group]
+    usable = mean > 0
+    scaled = values[usable, 2:] / mean[usable, None]
+    terms = np.zeros((len(values), 1 + 2 * scaled.shape[1]))
+    if usable.any():
+        terms[usable] = _squares(scaled)
+    return Moments(terms, lambda sums: _mean_of_defined(np.sqrt(_variances(sums))))
 
 
 def _largest_share(values: Floats) -> Moments:
@@ -128,6 +141,21 @@ def _largest_share(values: Floats) -> Moments:
         return result
 
     return Moments(terms, finish)
+
+
+def _squares(values: Floats) -> Floats:
+    """[rows, 1 + 2 columns]: 1, centred columns, their squares."""
+    centred = values - values.mean(axis=0)
+    return np.concatenate([np.ones((len(values), 1)), centred, centred * centred], axis=1)
+
+
+def _variances(sums: Floats) -> Floats:
+    """Sample variances (n - 1) [..., columns] from sums of `_squares`; NaN with fewer than two rows."""
+    n, first, second = np.split(sums, [1, (sums.shape[-1] + 1) // 2], axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        each = (second - first * first / n) / np.where(n > 1, n - 1, np.nan)
+    result: Floats = np.maximum(each, 0.0)
+    return result
 
 
 def _products(x: Floats, y: Floats) -> Floats:
@@ -160,4 +188,5 @@ _MOMENTS: dict[SetReducer, Callable[[Floats], Moments]] = {
     "flattened_slope": _flattened_slope,
     "total_variance": _total_variance,
     "largest_share": _largest_share,
+    "normalised_deviation": _normalised_deviation,
 }

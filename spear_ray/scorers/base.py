@@ -17,7 +17,10 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from spear_ray.dialogue import Dialogue, Score, Status
 from spear_ray.errors import PrerequisiteError, ScorerError
 
-Reducer = Literal["mean", "median", "pearson", "flattened_slope", "mean_spearman", "total_variance", "largest_share"]
+Reducer = Literal[
+    "mean", "median", "pearson", "flattened_slope", "mean_spearman", "total_variance", "largest_share",
+    "normalised_deviation",
+]  # fmt: skip
 """How rows become a system's value; see `spear_ray.leaderboard.moments` for those that are no mean of rows."""
 
 Direction = Literal["higher", "lower", "human", "none"]

@@ -107,3 +107,46 @@ def test_intervals_hold_their_value(reducer: Any) -> None:
 def test_far_from_zero_nothing_is_lost() -> None:
     far = ROWS[:, :2] * 1e-3 + 1e6
     assert moments(far, "pearson").value == pytest.approx(estimate(ROWS[:, :2], "pearson"), abs=1e-4)
+
+
+SPEAKERS = np.repeat([7.0, 0.0, 3.0], 20)
+PITCHES = np.exp(0.2 * RNG.normal(size=(60, 4)) + np.repeat([[5.3], [4.8], [5.0]], 20, axis=0))
+WHICH["normalised_deviation"] = np.column_stack([SPEAKERS, PITCHES])
+
+
+def over_their_speakers_mean(values: Any) -> Any:
+    means = {speaker: values[values[:, 0] == speaker, 1].mean() for speaker in set(values[:, 0])}
+    return np.array([row[2:] / means[row[0]] for row in values])
+
+
+def test_normalised_deviation_is_the_mean_spread_of_columns_over_their_groups_mean() -> None:
+    values = rows_of("normalised_deviation")
+    expected = over_their_speakers_mean(values).std(axis=0, ddof=1).mean()
+    assert estimate(values, "normalised_deviation") == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_higher_voice_does_not_deviate_more() -> None:
+    values = rows_of("normalised_deviation")
+    higher = np.column_stack([values[:, 0], values[:, 1:] * np.where(values[:, :1] == 3.0, 2.0, 1.0)])
+    expected = estimate(values, "normalised_deviation")
+    assert estimate(higher, "normalised_deviation") == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_resample_of_normalised_deviation_keeps_the_means_of_all_rows() -> None:
+    values = rows_of("normalised_deviation")
+    scaled = over_their_speakers_mean(values)
+    weights = draw_weights(20, 50, seed=7)
+    drawn = [np.vstack([scaled[c == CONVERSATION] for c in range(20) for _ in range(row[c])]) for row in weights]
+    expected = [one.std(axis=0, ddof=1).mean() for one in drawn]
+    np.testing.assert_allclose(
+        resampled(weights, values, CONVERSATION, "normalised_deviation"), expected, rtol=0, atol=1e-9
+    )
+
+
+def test_one_row_and_groups_without_a_positive_mean_have_no_normalised_deviation() -> None:
+    values = rows_of("normalised_deviation")
+    assert np.isnan(estimate(values[:1], "normalised_deviation"))
+    without = values.copy()
+    without[values[:, 0] == 7.0, 1] = 0.0
+    expected = estimate(values[values[:, 0] != 7.0], "normalised_deviation")
+    assert estimate(without, "normalised_deviation") == pytest.approx(expected, abs=1e-12)

@@ -1,0 +1,1 @@
+"""Prosody of an answer: pitch, level, pauses and rate, and what its words are like."""
