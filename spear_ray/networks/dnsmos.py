@@ -80,10 +80,7 @@ def segments(clip: Samples) -> list[Samples]:
     while clip.size < SAMPLES:
         clip = np.append(clip, clip)
     hops = int(np.floor(clip.size / SAMPLE_RATE_HZ) - SECONDS) + 1
-    cut = [
-        clip[int(place * SAMPLE_RATE_HZ) : int((place + SECONDS) * SAMPLE_RATE_HZ)].astype(np.float32)
-        for place in range(hops)
-    ]
+    cut = [clip[int(place * SAMPLE_RATE_HZ) : int((place + SECONDS) * SAMPLE_RATE_HZ)] for place in range(hops)]
     return [segment for segment in cut if segment.size >= SAMPLES]
 
 

@@ -140,3 +140,11 @@ def test_a_package_that_is_missing_is_named(monkeypatch):
     made = QualityScorer(QualityConfig())
     assert "pip install speechmos" in str(made.missing())
     assert QualityScorer(QualityConfig(dnsmos=False)).missing() is None
+
+
+@pytest.mark.parametrize("cut", [distillmos.segments, dnsmos.segments])
+def test_the_segments_of_half_an_hour_are_views_and_take_no_memory_of_their_own(cut):
+    clip = np.zeros(1800 * 16_000, dtype=np.float32)
+    found = cut(clip)
+    assert len(found) > 1700
+    assert all(np.shares_memory(segment, clip) for segment in found)
