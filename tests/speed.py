@@ -32,13 +32,14 @@ SAMPLE_EVERY_S = 0.25
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or ["vad", "onsets", "turns", "encoders", "job", "memory", "rerun"]
+    chosen = sys.argv[1:] or ["vad", "onsets", "turns", "encoders", "quality", "job", "memory", "rerun"]
     print(f"{platform.machine()}, {os.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB, {_processor()}")
     checks: dict[str, Callable[[Path], None]] = {
         "vad": vad,
         "onsets": onsets,
         "turns": turns,
         "encoders": encoders,
+        "quality": quality,
         "job": job,
         "memory": memory,
         "rerun": rerun,
@@ -135,6 +136,13 @@ def encoders(folder: Path) -> None:
     from tests import speed_encoders
 
     speed_encoders.cpu()
+
+
+def quality(folder: Path) -> None:
+    """The quality and prosody scorers against one call per file."""
+    from tests import speed_quality
+
+    speed_quality.cpu()
 
 
 def job(folder: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spear_ray.leaderboard._provenance import provenance_section, skipped_section
 from spear_ray.leaderboard._tables import difference_section, ranking_table, values_section
 from spear_ray.leaderboard.board import Board
+from spear_ray.leaderboard.feature_map import feature_map
 from spear_ray.leaderboard.latency_plot import latency_plot
 from spear_ray.leaderboard.plots import dot_plot
 from spear_ray.leaderboard.rows import read_rows
@@ -40,6 +41,7 @@ def render(
         _latency_section(board, rows),
         _turn_section(dialogues or {}),
         difference_section(board),
+        feature_map(board),
         values_section(board),
         skipped_section(board, run),
         provenance_section(run),

@@ -5,10 +5,12 @@ from __future__ import annotations
 CSS = """
 :root{color-scheme:light dark;
 --page:#fbfbfa;--card:#fff;--ink:#1d2126;--soft:#5a636e;--line:#e3e5e8;--faint:#eef0f2;
---system:#2762a8;--system-soft:#2762a833;--reference:#a85400;--reference-soft:#e08a2b2e;--warn:#9c2f2f}
+--system:#2762a8;--system-soft:#2762a833;--reference:#a85400;--reference-soft:#e08a2b2e;--warn:#9c2f2f;
+--below:#3f7fcc;--above:#d9603b}
 @media (prefers-color-scheme:dark){:root{
 --page:#14171b;--card:#1b1f24;--ink:#e8eaed;--soft:#a2abb5;--line:#31373e;--faint:#252a30;
---system:#84b4f0;--system-soft:#84b4f038;--reference:#f2a75c;--reference-soft:#f2a75c2b;--warn:#f09a9a}}
+--system:#84b4f0;--system-soft:#84b4f038;--reference:#f2a75c;--reference-soft:#f2a75c2b;--warn:#f09a9a;
+--below:#4d8fe0;--above:#d0623f}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--page);color:var(--ink);
@@ -87,6 +89,12 @@ border-top:2px solid var(--ink)}
 .legend .reference::before{border-top:2px dashed var(--reference)}
 .legend .answers-bar::before{border-top:8px solid var(--reference-soft);vertical-align:1px}
 .legend .surprise-line::before{border-top:2px solid var(--warn)}
+.legend .below::before{border-top:8px solid var(--below);vertical-align:1px}
+.legend .above::before{border-top:8px solid var(--above);vertical-align:1px}
+.heat .scroll{width:fit-content;max-width:100%}
+.heat th[scope=row]{position:sticky;left:0;background:var(--card);max-width:300px;white-space:normal}
+.heat td{border-bottom-color:var(--card)}
+.heat td small{color:inherit}
 ol.notes{margin:6px 0 0;padding-left:26px;color:var(--soft);font-size:14px}
 pre{margin:10px 0;padding:12px 14px;overflow-x:auto;background:var(--card);border:1px solid var(--line);
 border-radius:10px;font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
@@ -101,6 +109,8 @@ th,td{padding:8px 10px}
 th[scope=row],tbody td.text:first-child{white-space:normal;min-width:96px;max-width:132px;
 overflow-wrap:anywhere}
 .tag{margin-left:0}
+.heat th[scope=row]{min-width:124px;max-width:124px}
+.heat td{padding:8px 7px}
 .panel{padding:14px 14px 10px}
 .dots{grid-template-columns:minmax(0,31%) minmax(0,1fr) auto;column-gap:8px;font-size:12px}
 .dots small{font-size:11px}

@@ -56,7 +56,8 @@ def in_deviations(standardised: float) -> str:
         return ABSENT
     if math.isinf(standardised):
         return "+∞" if standardised > 0 else f"{MINUS}∞"
-    return f"{standardised:+.2f}".replace("-", MINUS)
+    text = f"{standardised:+.2f}"
+    return "0.00" if float(text) == 0 else text.replace("-", MINUS)
 
 
 def distance(value: float | None) -> str:
