@@ -120,7 +120,7 @@ def _asked(path: str, headers: Message, body: bytes) -> Asked:
         if name == "file":
             with wave.open(io.BytesIO(content)) as file:
                 rate = file.getframerate()
-                samples = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2") / 32767
+                samples = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2") / 32768
         else:
             fields.append((name, content.decode()))
     return Asked(path, headers.get("Authorization"), fields, samples, rate)

@@ -82,7 +82,7 @@ def test_only_audio_decodes():
     assert importers(DECODERS - {"librosa", "wave"}) == {"audio.py", "sample/make.py"}
     # for the spectrogram that DNSMOS was trained on, and to write a file for a server: not for decoding
     assert importers({"librosa"}) == {"networks/dnsmos.py"}
-    assert importers({"wave"}) == {"transcripts/endpoint.py", "sample/make.py"}
+    assert importers({"wave"}) == {"pcm.py", "sample/make.py"}
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,12 @@ from spear_ray.errors import CheckpointMissing, ConfigError, PrerequisiteError
 from spear_ray.networks.checkpoints import Wanted, missing
 from spear_ray.networks.settings import EncoderSettings, check_encoder
 from spear_ray.networks.silero import Silero, SpeechSettings
+from spear_ray.remote import check_server, missing_key
 from spear_ray.scorers._transcript_metrics import METRICS
 from spear_ray.scorers.base import Scorer, ScorerConfig
 from spear_ray.sides import answer_clip, speech_seconds
 from spear_ray.timing.segments import Segment
-from spear_ray.transcripts.endpoint import Endpoint, EndpointSettings, check_endpoint, missing_key
+from spear_ray.transcripts.endpoint import Endpoint, EndpointSettings
 from spear_ray.transcripts.errors_of import Comparison
 from spear_ray.transcripts.words import Heard, cut_out, joined, pieces, within_speech
 
@@ -78,7 +79,7 @@ class TranscriptConfig(EncoderSettings, ScorerConfig):
         if self.min_seconds < 0 or self.min_speech_s < 0:
             raise ConfigError(f"{HERE}: min_seconds and min_speech_s must not be negative")
         if self.engine == "endpoint":
-            check_endpoint(f"{HERE}.endpoint", self.endpoint)
+            check_server(f"{HERE}.endpoint", self.endpoint)
 
 
 class TranscriptScorer(Scorer[TranscriptConfig]):

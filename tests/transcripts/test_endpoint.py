@@ -6,7 +6,8 @@ from asr_server import GOOD, running
 
 from spear_ray.dialogue import Problem
 from spear_ray.errors import ConfigError
-from spear_ray.transcripts.endpoint import Endpoint, EndpointSettings, check_endpoint, missing_key
+from spear_ray.remote import check_server, missing_key
+from spear_ray.transcripts.endpoint import Endpoint, EndpointSettings
 from spear_ray.transcripts.words import Heard, Word
 
 CLIP = (0.5 * np.sin(np.arange(8000) / 20)).astype(np.float32)
@@ -76,7 +77,7 @@ def test_a_server_that_never_finishes_is_given_up(deed):
 
 
 def test_an_answer_without_end_is_not_read_to_memory(monkeypatch):
-    monkeypatch.setattr("spear_ray.transcripts.endpoint.MOST_BYTES", 1000)
+    monkeypatch.setattr("spear_ray.remote.MOST_BYTES", 1000)
     with running(b'{"text": "' + b"a" * 500_000 + b'"}') as server:
         found = endpoint(server.url).transcribe([CLIP])[0]
     assert isinstance(found, Problem)
@@ -118,7 +119,7 @@ def test_what_will_not_pass_is_not_tried_again(deed):
 
 def test_waits_double_and_have_a_limit(monkeypatch):
     waits = []
-    monkeypatch.setattr("spear_ray.transcripts.endpoint.time.sleep", waits.append)
+    monkeypatch.setattr("spear_ray.remote.time.sleep", waits.append)
     with running(500) as server:
         endpoint(server.url, retries=5, backoff_s=4.0).transcribe([CLIP])
     assert waits == [4.0, 8.0, 16.0, 30.0, 30.0]
@@ -159,7 +160,7 @@ def test_a_key_that_is_not_there_is_named_without_its_value(monkeypatch):
 )  # fmt: skip
 def test_only_plain_http_addresses_are_taken(url):
     with pytest.raises(ConfigError, match="base_url") as raised:
-        check_endpoint("scorer.transcript.endpoint", EndpointSettings(base_url=url))
+        check_server("scorer.transcript.endpoint", EndpointSettings(base_url=url))
     assert "pass@" not in str(raised.value)
 
 
@@ -167,7 +168,7 @@ def test_only_plain_http_addresses_are_taken(url):
                                       {"model": ""}], ids=str)  # fmt: skip
 def test_settings_that_cannot_be_used_are_refused(settings):
     with pytest.raises(ConfigError):
-        check_endpoint("here", EndpointSettings(base_url="http://asr:8000", **settings))
+        check_server("here", EndpointSettings(base_url="http://asr:8000", **settings))
 
 
 @pytest.mark.parametrize(
