@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "spear_ray"
 FILE = Path(__file__).resolve().parent / "fixtures" / "scorer_signatures.json"
 ROOMS = (
     "scorers", "timing", "turntaking", "networks", "judging", "affect", "acoustics", "dialects", "sides", "prosody",
-    "transcripts",
+    "transcripts", "remote", "pcm",
 )  # fmt: skip
 SHARED = ("scorers.base",)
 """Bookkeeping that every scorer has: no value comes from it."""
