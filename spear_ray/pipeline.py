@@ -19,8 +19,8 @@ from spear_ray import errors
 from spear_ray.config import BenchConfig, RayConfig
 from spear_ray.errors import ClusterError, SpearError
 from spear_ray.ledger import Ledger, missing_rows
-from spear_ray.pools import Pool, pool_sizes
-from spear_ray.scorers import Resources, Scorer
+from spear_ray.pools import Pool, combined, pool_sizes
+from spear_ray.scorers import Resources, Scorer, scorer_type
 from spear_ray.sources import Shard, Source
 from spear_ray.stages import Committer, Reader, ReadingStage, ScorerStage, Work, column, packed
 
@@ -157,20 +157,26 @@ def _graph(config: BenchConfig, names: Sequence[str], source: Source, ledger: Le
     context.print_on_execution_start = False
     context.execution_no_progress_timeout_s = config.pipeline.stall_seconds
     cluster = ray.cluster_resources()
+    groups = sharing(config, names)
+    needs = {group: combined([getattr(config.scorer, name).resources for name in group]) for group in groups}
     pools = pool_sizes(
-        {name: getattr(config.scorer, name).resources for name in names},
+        {_label(group): need for group, need in needs.items()},
         cluster_cpus=float(cluster.get("CPU", 1.0)),
         cluster_gpus=float(cluster.get("GPU", 0.0)),
         units=len(work),
     )
     reader = Reader(source, config.pipeline.block_bytes)
     dataset = ray.data.from_items([packed(item) for item in work], override_num_blocks=len(work))
-    reads_itself = not getattr(config.scorer, names[0]).resources.num_gpus
+    reads_itself = not needs[groups[0]].num_gpus
     if not reads_itself:
         dataset = dataset.map_batches(reader, num_cpus=1, **BLOCKWISE)
-    for name in names:
-        own_reader = reader if reads_itself and name == names[0] else None
-        dataset = _scored(dataset, name, config, pools[name], last=name == names[-1], reader=own_reader)
+    for group, need in needs.items():
+        stage: dict[str, Any] = {
+            "scorers": [(name, getattr(config.scorer, name)) for name in group],
+            "last": group == groups[-1],
+        }
+        own_reader = reader if reads_itself and group == groups[0] else None
+        dataset = _scored(dataset, stage, need, pools[_label(group)], own_reader)
     # An actor, not tasks: Ray starts a new process for nearly every task that holds no CPU.
     return dataset.map_batches(
         Committer,
@@ -181,17 +187,15 @@ def _graph(config: BenchConfig, names: Sequence[str], source: Source, ledger: Le
     )
 
 
-def _scored(dataset: Any, name: str, config: BenchConfig, pool: Pool, last: bool, reader: Reader | None) -> Any:
+def _scored(dataset: Any, stage: dict[str, Any], need: Resources, pool: Pool, reader: Reader | None) -> Any:
     import ray
 
-    resources: Resources = getattr(config.scorer, name).resources
-    stage: dict[str, Any] = {"name": name, "config": getattr(config.scorer, name), "last": last}
     return dataset.map_batches(
         ReadingStage if reader else ScorerStage,
         fn_constructor_kwargs={**stage, "reader": reader} if reader else stage,
         num_cpus=pool.num_cpus,
-        num_gpus=resources.num_gpus or None,
-        memory=resources.memory_bytes,
+        num_gpus=need.num_gpus or None,
+        memory=need.memory_bytes,
         ray_remote_args_fn=_retries,
         compute=ray.data.ActorPoolStrategy(
             min_size=pool.least, max_size=pool.most, max_tasks_in_flight_per_actor=BLOCK_SLACK
@@ -207,6 +211,19 @@ def _retries() -> dict[str, Any]:
 def in_order(config: BenchConfig, names: Sequence[str]) -> list[str]:
     """Scorers on the CPU first: reading then runs in their actors."""
     return sorted(names, key=lambda name: getattr(config.scorer, name).resources.num_gpus > 0)
+
+
+def sharing(config: BenchConfig, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Scorers by the process that they run in, in their order: those that share something costly run together."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        shared = scorer_type(name)(getattr(config.scorer, name)).shares
+        groups.setdefault(shared or f"{name} alone", []).append(name)
+    return [tuple(group) for group in groups.values()]
+
+
+def _label(group: Sequence[str]) -> str:
+    return " and ".join(group)
 
 
 def _note(progress: Progress, line: Mapping[str, Any], started: float) -> None:

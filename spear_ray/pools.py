@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spear_ray.errors import ClusterError
@@ -18,6 +18,17 @@ class Pool:
     least: int
     most: int
     num_cpus: float
+
+
+def combined(resources: Sequence[Resources]) -> Resources:
+    """What an actor needs that holds several scorers which share what is costly: the most that any of them asks for."""
+    memory = [need.memory_bytes for need in resources if need.memory_bytes is not None]
+    return Resources(
+        concurrency=next((need.concurrency for need in resources if need.concurrency), []),
+        num_cpus=max(need.num_cpus for need in resources),
+        num_gpus=max(need.num_gpus for need in resources),
+        memory_bytes=max(memory, default=None),
+    )
 
 
 def pool_sizes(

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from spear_ray.blocks import AUDIO_COLUMNS, block_of, dialogues_of, score_column, scores_of, with_scores
 from spear_ray.dialogue import Dialogue, Score
-from spear_ray.errors import ScorerError, SpearError
+from spear_ray.errors import InfrastructureError, ScorerError, SpearError
 from spear_ray.ledger import Ledger, Rows, todo_by_row
 from spear_ray.scorers import Scorer, scorer_type
 from spear_ray.sources import Shard, Source
@@ -81,26 +81,35 @@ class Reader:
 
 
 class ScorerStage:
-    """An actor that holds one scorer; adds its column of rows to each block."""
+    """An actor that holds one scorer, or several that share what is costly; adds a column of rows for each.
 
-    def __init__(self, name: str, config: Any, last: bool) -> None:
+    Args:
+        scorers: name and configuration of each.
+        last: the audio is not needed any more after this stage.
+    """
+
+    def __init__(self, scorers: Sequence[tuple[str, Any]], last: bool) -> None:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        self.scorer = scorer_type(name)(config)
-        self.scorer.setup()
+        self.scorers = [scorer_type(name)(config) for name, config in scorers]
+        for scorer in self.scorers:
+            scorer.setup()
         self.last = last
         self.ready = time.monotonic()
 
     def __call__(self, block: pa.Table) -> pa.Table:
-        """The block with this scorer's rows; the last stage leaves the audio out."""
+        """The block with these scorers' rows; the last stage leaves the audio out."""
+        dialogues = dialogues_of(block)
+        for scorer in self.scorers:
+            block = self._scored(block, scorer, dialogues)
+        return block.drop_columns(AUDIO_COLUMNS) if self.last else block
+
+    def _scored(self, block: pa.Table, scorer: Scorer[Any], dialogues: Sequence[Dialogue]) -> pa.Table:
         before = time.thread_time()
-        wanted = [self.scorer.name in todo.split(",") for todo in column(block, "todo")]
-        dialogues = [dialogue for dialogue, mine in zip(dialogues_of(block), wanted, strict=True) if mine]
-        scores = iter(score_safely(self.scorer, dialogues))
+        wanted = [scorer.name in todo.split(",") for todo in column(block, "todo")]
+        scores = iter(score_safely(scorer, [one for one, mine in zip(dialogues, wanted, strict=True) if mine]))
         added = [next(scores) if mine else None for mine in wanted]
-        cpu_s = time.thread_time() - before
-        ready_s = time.monotonic() - self.ready
-        scored = with_scores(block, self.scorer.name, added, {"cpu_s": cpu_s, "ready_s": ready_s})
-        return scored.drop_columns(AUDIO_COLUMNS) if self.last else scored
+        spent = {"cpu_s": time.thread_time() - before, "ready_s": time.monotonic() - self.ready}
+        return with_scores(block, scorer.name, added, spent)
 
 
 class ReadingStage(ScorerStage):
@@ -124,6 +133,8 @@ def score_safely(scorer: Scorer[Any], dialogues: Sequence[Dialogue]) -> list[Sco
     """Score a batch; where that fails, one by one, so that only what cannot be scored becomes an error row."""
     try:
         return _checked(scorer, dialogues)
+    except InfrastructureError:
+        raise  # no row's fault: the run stops, and continues when it can
     except Exception as error:
         if len(dialogues) == 1:
             return [_failed(scorer, dialogues[0], error)]

@@ -43,8 +43,11 @@ def here(
 ) -> Progress:
     """`pipeline.run` without a cluster."""
     progress = Progress(total=sum(item.rows for item in work))
-    names = pipeline.in_order(config, names)
-    chain = [stages.ScorerStage(name, getattr(config.scorer, name), name == names[-1]) for name in names]
+    groups = pipeline.sharing(config, pipeline.in_order(config, names))
+    chain = [
+        stages.ScorerStage([(name, getattr(config.scorer, name)) for name in group], group == groups[-1])
+        for group in groups
+    ]
     committer = stages.Committer(ledger, names)
     for item in work:
         for block in stages.Reader(source, config.pipeline.block_bytes)._blocks(item):

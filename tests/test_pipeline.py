@@ -23,7 +23,7 @@ from spear_ray.dialogue import Dialogue, Score, Status
 from spear_ray.errors import AudioEmpty, CheckpointMissing, ClusterError, SpearError, StorageError
 from spear_ray.ledger import Ledger, Rows
 from spear_ray.pipeline import Progress, plan
-from spear_ray.pools import Pool, pool_sizes
+from spear_ray.pools import Pool, combined, pool_sizes
 from spear_ray.scorers import Metric, Resources, Scorer, ScorerConfig
 from spear_ray.sources import Item, Shard, Source
 from spear_ray.stages import Work, score_safely
@@ -325,7 +325,7 @@ def test_dialogue_that_makes_a_scorer_raise_is_the_only_one_lost():
     assert (scores[2].dialogue_id, scores[2].metrics, scores[2].fingerprint) == ("d002", {}, GOOD[2].fingerprint)
 
 
-@pytest.mark.parametrize("error", [AudioEmpty("no bytes"), CheckpointMissing("fetch it"), StorageError("gone")])
+@pytest.mark.parametrize("error", [AudioEmpty("no bytes"), CheckpointMissing("fetch it")])
 def test_error_of_ours_keeps_its_code(error):
     def refuse(scorer: Loudness, scores: list[Score]) -> list[Score]:
         raise error
@@ -382,8 +382,8 @@ def test_value_that_is_not_finite_is_an_error_row_that_names_the_metric(value):
     ],
 )
 def test_what_cannot_be_stored_is_an_error_row_and_not_the_end_of_the_run(metrics, details):
-    stage = stages.ScorerStage("loudness", LoudnessConfig(), last=False)
-    stage.scorer = spoilt(metrics, details)
+    stage = stages.ScorerStage([("loudness", LoudnessConfig())], last=False)
+    stage.scorers = [spoilt(metrics, details)]
     todo = dict.fromkeys(range(5), ("loudness",))
     scores = scores_of(stage(block_of("s", list(enumerate(BATCH)), todo)), "loudness")
     assert [score.status for score in scores if score] == [Status.OK, Status.ERROR, *[Status.OK] * 3]
@@ -404,7 +404,7 @@ def chained(ledger: Ledger, block_bytes: int, regroup: Regroup) -> Progress:
     work = plan(Noise().shards(), ledger, toys())
     blocks = regroup(read(work, block_bytes))
     for scorer in toys():
-        stage = stages.ScorerStage(scorer.name, scorer.config, last=scorer.name == "length")
+        stage = stages.ScorerStage([(scorer.name, scorer.config)], last=scorer.name == "length")
         blocks = regroup([stage(block) for block in blocks])
     progress = Progress(total=sum(one.rows for one in work))
     committer = stages.Committer(ledger, list(TOYS))
@@ -535,7 +535,7 @@ def test_blocks_are_not_cut_without_need(ledger, block_bytes):
 
 def test_an_actor_that_reads_its_own_work_gives_the_same_blocks(ledger):
     work = plan(Noise().shards(), ledger, toys())
-    stage = {"name": "loudness", "config": LoudnessConfig(), "last": True}
+    stage = {"scorers": [("loudness", LoudnessConfig())], "last": True}
     packed = pa.Table.from_pylist([stages.packed(one) for one in work])
     itself = stages.ReadingStage(reader=stages.Reader(Noise(), 20_000), **stage)(packed)
     apart = map(stages.ScorerStage(**stage), read(work, 20_000))
@@ -545,14 +545,14 @@ def test_an_actor_that_reads_its_own_work_gives_the_same_blocks(ledger):
 
 def test_a_scorer_whose_name_is_part_of_another_name_does_not_take_its_rows():
     block = block_of("s", [(0, BATCH[0])], {0: ("loudness_of_answers", "subloudness")})
-    scored = stages.ScorerStage("loudness", LoudnessConfig(), last=True)(block)
+    scored = stages.ScorerStage([("loudness", LoudnessConfig())], last=True)(block)
     assert scores_of(scored, "loudness") == [None]
 
 
 @pytest.mark.parametrize("last", [False, True])
 def test_the_last_scorer_drops_the_audio(last):
     block = block_of("s", [(0, BATCH[0])], {0: ("loudness",)})
-    scored = stages.ScorerStage("loudness", LoudnessConfig(), last)(block)
+    scored = stages.ScorerStage([("loudness", LoudnessConfig())], last)(block)
     assert set(scored.column_names) >= {"shard", "row", "seconds", "scores:loudness"}
     assert set(AUDIO_COLUMNS).isdisjoint(scored.column_names) == last
 
@@ -563,6 +563,46 @@ def test_scorers_on_a_gpu_come_last():
     for name, gpus in (("judge", 1.0), ("a", 0.0), ("b", 0.0)):
         setattr(config.scorer, name, ScorerConfig(resources=Resources(num_gpus=gpus)))
     assert pipeline.in_order(config, ["judge", "b", "a"]) == ["b", "a", "judge"]
+
+
+def test_scorers_in_one_process_give_the_rows_of_two(ledger):
+    blocks = read(plan(Noise().shards(), ledger, toys()), 20_000)
+    both = [(scorer.name, scorer.config) for scorer in toys()]
+    together = map(stages.ScorerStage(both, last=True), blocks)
+    one, other = (stages.ScorerStage([pair], last=pair == both[-1]) for pair in both)
+    spent = [score_column(name, "spent") for name, _ in both]
+    assert [block.drop_columns(spent) for block in together] == [
+        other(one(block)).drop_columns(spent) for block in blocks
+    ]
+
+
+class Sharing(Length):
+    @property
+    def shares(self) -> str:
+        return "the engine"
+
+
+def test_scorers_that_share_something_stand_in_one_stage(monkeypatch):
+    kinds = {"a": Sharing, "b": Length, "c": Sharing}
+    monkeypatch.setattr(pipeline, "scorer_type", kinds.__getitem__)
+    config = load([])
+    config.scorer = type("Toys", (), {name: ScorerConfig() for name in kinds})()
+    assert pipeline.sharing(config, ["a", "b", "c"]) == [("a", "c"), ("b",)]
+    assert pipeline.sharing(config, ["b", "c"]) == [("b",), ("c",)]
+
+
+def test_what_is_shared_is_counted_once():
+    needs = [Resources(num_gpus=0.5, memory_bytes=7), Resources(num_cpus=2, num_gpus=1.0, concurrency=[1, 3])]
+    assert combined(needs) == Resources(num_cpus=2, num_gpus=1.0, memory_bytes=7, concurrency=[1, 3])
+
+
+@pytest.mark.parametrize("error", [ClusterError("the engine does not start"), StorageError("gone")])
+def test_failing_infrastructure_is_no_row(error):
+    def refuse(scorer: Loudness, scores: list[Score]) -> list[Score]:
+        raise error
+
+    with pytest.raises(type(error)):
+        score_safely(loud(refuse), BATCH[:2])
 
 
 # What Ray says when a stage fails.

@@ -88,7 +88,7 @@ class ScorerConfig:
     resources: Resources = field(default_factory=Resources)
 
     def check(self) -> None:
-        """Look at the values, once the configuration is complete.
+        """Look at the values, once the configuration is complete. Called for every scorer, whether it runs or not.
 
         Raises:
             ConfigError: one cannot be used.
@@ -123,6 +123,11 @@ class Scorer(ABC, Generic[ConfigT]):
         Its rows are then skipped with that reason, and hold what was measured.
         """
         return False
+
+    @property
+    def shares(self) -> str:
+        """Scorers that name the same thing here run in one process and hold it once; empty for none."""
+        return ""
 
     def setup(self) -> None:
         """Load the model. Heavy imports belong here."""
