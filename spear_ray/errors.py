@@ -32,7 +32,8 @@
         ├── PathOutsideData            path_outside_data
         ├── ShardDamaged               shard_damaged
         └── ScorerError                scorer_failed
-            └── OutOfGpuMemory         gpu_out_of_memory
+            ├── OutOfGpuMemory         gpu_out_of_memory
+            └── JudgeParseError        judge_parse_error
 """
 
 from __future__ import annotations
@@ -227,3 +228,9 @@ class OutOfGpuMemory(ScorerError):
     """A single dialogue does not fit the GPU's memory."""
 
     code = "gpu_out_of_memory"
+
+
+class JudgeParseError(ScorerError):
+    """What the judge answered is no decision."""
+
+    code = "judge_parse_error"

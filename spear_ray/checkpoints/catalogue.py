@@ -20,7 +20,12 @@ WHISPER = (*MODEL, "generation_config.json")
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 RECOGNISER = (*WHISPER, "tokenizer.json", "normalizer.json")
 """Of a speech recogniser: also its tokens, and Whisper's table of spellings."""
-ANY = (*WHISPER, *TOKENIZER, "vocab.json", "merges.txt", "normalizer.json")
+JUDGE = (
+    *WHISPER, *TOKENIZER, "vocab.json", "merges.txt", "added_tokens.json", "processor_config.json",
+    "chat_template.json", "chat_template.jinja",
+)  # fmt: skip
+"""Of an audio LLM: also its processor and its chat template."""
+ANY = (*JUDGE, "normalizer.json")
 """Files of a repository that is not in the catalogue."""
 
 RAIL = "RAIL-type"
@@ -115,6 +120,15 @@ CATALOGUE = (
         "Qwen3-ASR-0.6B-hf", "hf://Qwen/Qwen3-ASR-0.6B-hf",
         TRANSCRIPT, "Apache-2.0", True, 1_880_000_000, RECOGNISER,
         "transcripts without word times; SPEARBench's choice, Qwen/Qwen3-ASR-0.6B, as transformers reads it",
+    ),
+    Published(
+        "Qwen2.5-Omni-7B", "hf://Qwen/Qwen2.5-Omni-7B",
+        "judge.checkpoint", "Apache-2.0", True, 22_400_000_000, JUDGE,
+        "the judge of wavreward and stance (arXiv 2503.20215); zero-shot, not trained as WavReward was",
+    ),
+    Published(
+        "Qwen3-Omni-30B-A3B-Instruct", "hf://Qwen/Qwen3-Omni-30B-A3B-Instruct",
+        "judge.checkpoint", "Apache-2.0", True, 70_500_000_000, JUDGE, "a larger judge (arXiv 2509.17765)",
     ),
     Published(
         "all-MiniLM-L6-v2", "hf://sentence-transformers/all-MiniLM-L6-v2",

@@ -1,4 +1,4 @@
-"""`spear-ray checkpoints list`, `pull` and `verify`."""
+"""`spear-ray checkpoints list`, `pull`, `verify` and `convert`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ USAGE = """usage: spear-ray checkpoints COMMAND
   list                    the published checkpoints, their licences, and which are on this machine
   pull NAME [NAME …]      fetch some: names of the list, or hf://org/name[@revision]
   verify [NAME …]         whether they are whole: names, hf://, paths or s3://; without a name, all on this machine
+  convert SOURCE TARGET [BASE]
+                          a fine-tuned thinker of Qwen2.5-Omni as vLLM reads it; tokenizer and processor come from the
+                          folder BASE where SOURCE has none
 """
 
 LIST_WIDTH = 1000
@@ -31,7 +34,12 @@ def run(words: Sequence[str]) -> int:
         PrerequisiteError: what is named cannot be had, or is damaged.
         StorageError: the hub, a store or the disk failed.
     """
-    commands: dict[str, Callable[[Sequence[str]], int]] = {"list": show, "pull": pull, "verify": verify}
+    commands: dict[str, Callable[[Sequence[str]], int]] = {
+        "list": show,
+        "pull": pull,
+        "verify": verify,
+        "convert": convert,
+    }
     if not words or words[0] in ("-h", "--help", "help"):
         sys.stdout.write(USAGE)
         return 0 if words else 2
@@ -84,6 +92,18 @@ def verify(words: Sequence[str]) -> int:
     faults = [fault for word in chosen for fault in _faults(word)]
     if faults:
         raise PrerequisiteError("; ".join(faults))
+    return 0
+
+
+def convert(words: Sequence[str]) -> int:
+    """Write a thinker-only checkpoint as a whole one."""
+    from spear_ray.checkpoints.convert import convert as write
+
+    if len(words) not in (2, 3):
+        raise ConfigError("checkpoints convert needs SOURCE and TARGET, and BASE where SOURCE has no tokenizer")
+    source, target, *base = (Path(word).expanduser() for word in words)
+    count = write(source, target, base[0] if base else None)
+    _write(f"{target}: {count} tensors", f"to judge with it: judge.checkpoint={target}")
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from spear_ray.judging.stances import TURNED_ROUND
 from spear_ray.leaderboard.statistics import Floats
 
 Texts = Sequence[str]
@@ -19,9 +20,6 @@ Table = Mapping[str, Texts]
 
 DIALECTS = 16
 """Length of a dialect vector (VoxLect's English dialects)."""
-
-TURNED_ROUND = frozenset({"aggression", "inhibition", "callousness", "disorganization"})
-"""Categories whose stances change sign: four of the negative ones."""
 
 
 def numbers(texts: Texts) -> Floats:

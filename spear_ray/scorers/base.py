@@ -181,9 +181,9 @@ class Scorer(ABC, Generic[ConfigT]):
         """A row that is left out, wholly or in part, for a declared reason; `metrics` is what was measured."""
         return self._row(dialogue, Status.SKIPPED, code=code, message=message, metrics=metrics or {}, details=details)
 
-    def error(self, dialogue: Dialogue, code: str, message: str) -> Score:
+    def error(self, dialogue: Dialogue, code: str, message: str, details: Mapping[str, Any] | None = None) -> Score:
         """A row that could not be scored."""
-        return self._row(dialogue, Status.ERROR, code=code, message=message)
+        return self._row(dialogue, Status.ERROR, code=code, message=message, details=details)
 
     def _row(self, dialogue: Dialogue, status: Status, **rest: Any) -> Score:
         return Score(

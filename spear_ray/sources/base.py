@@ -39,9 +39,12 @@ ROLES = (
     "relationship",
     "relationship_detail",
     "interaction_type",
+    "target_role",
+    "target_category",
 )
 """Columns that are kept as they are where the metadata has them: who speaks, what they were told, who they are to each
-other. SPEARBench's published metadata has the first two; the others are those of Seamless and TRACE."""
+other, what the answering speaker acts. SPEARBench's published metadata has the first two; the others are those of
+Seamless and TRACE, and of SPEARBench's stances."""
 
 READ_AHEAD_ROWS = 4
 READ_AHEAD_BYTES = 32 << 20

@@ -39,7 +39,7 @@ def test_names_are_unique_and_entries_say_where_they_come_from():
 def test_no_pattern_lets_in_a_pickle_or_code_of_a_hub_repository():
     for one in (*CATALOGUE, named("hf://org/any")):
         if one.uri:
-            assert all(name.endswith((".json", ".safetensors", ".txt")) for name in one.files)
+            assert all(name.endswith((".json", ".safetensors", ".txt", ".jinja")) for name in one.files)
 
 
 def test_a_revision_stays_with_a_checkpoint_of_the_catalogue():

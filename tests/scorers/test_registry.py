@@ -11,6 +11,7 @@ from update_signatures import drifted, modules_of, recorded, shape, signatures
 import spear_ray.scorers
 from spear_ray.config import conf_dir, load
 from spear_ray.errors import ConfigError
+from spear_ray.judging.settings import JudgeSettings
 from spear_ray.scorers import scorer_type, scorer_types
 
 SCORERS = list(scorer_types().values())
@@ -83,8 +84,10 @@ def test_no_two_metrics_fill_the_same_published_column():
 @pytest.mark.parametrize("kind", SCORERS, ids=str)
 def test_each_scorer_has_a_configuration_file_that_resolves_to_its_dataclass(kind):
     path = conf_dir() / "scorer" / f"{kind.name}.yaml"
-    merged = OmegaConf.merge(OmegaConf.structured(kind.config_type), OmegaConf.load(path))
-    assert OmegaConf.to_object(merged) == getattr(load([]).scorer, kind.name)
+    schema = {"judge": OmegaConf.structured(JudgeSettings), "own": OmegaConf.structured(kind.config_type)}
+    common = OmegaConf.load(conf_dir() / "bench.yaml")
+    merged = OmegaConf.merge(schema, {"judge": common.judge}, {"own": OmegaConf.load(path)})
+    assert OmegaConf.to_object(merged.own) == getattr(load([]).scorer, kind.name)
     assert isinstance(getattr(load([]).scorer, kind.name), kind.config_type)
 
 

@@ -1,0 +1,1 @@
+"""The audio LLM that judges: clips, prompts, engines, and reading its decisions."""
