@@ -22,7 +22,9 @@ usage: spear-ray COMMAND [key=value ...]
   turn-bench        how well a turn-taking predictor tells natural from edited timing: data.uri=… run.uri=…
                     [predictor=timing] [limit=1000] [seed=0]
   fit-timing        timing statistics of a population: data.uri=… fit.name=… fit.out=…
-  checkpoints       published models that scorers need: list, pull NAME …, verify [NAME …]
+  judge-agreement   how a judge's scores agree with people's: data.uri=exchanges.csv run.uri=…
+  make-triples      exchanges with known scores to check a judge with: data.uri=… triples.out=…
+  checkpoints       published models that scorers need: list, pull NAME …, verify [NAME …], convert SOURCE TARGET
   scorers           what can be measured, and what each number means
   doctor            what is installed, which scorers can run here, and what the others lack
 
@@ -140,6 +142,27 @@ def fit_timing(words: Sequence[str]) -> int:
     return 0
 
 
+def judge_agreement(words: Sequence[str]) -> int:
+    """Compare a judge with people."""
+    from rich.console import Console
+
+    from spear_ray.judge_agreement import run_agreement, table
+
+    result, url, exit_code = run_agreement(words, Console(markup=False))
+    sys.stdout.write(f"{table(result)}\n\n{url}\n")
+    return exit_code
+
+
+def make_triples(words: Sequence[str]) -> int:
+    """Write exchanges with known scores."""
+    from spear_ray.config import load
+    from spear_ray.triples import make_triples as write
+
+    count, url = write(load(words))
+    sys.stdout.write(f"{count} triples: {url}\n")
+    return 0
+
+
 def checkpoints(words: Sequence[str]) -> int:
     """List, fetch or check published checkpoints."""
     from spear_ray.checkpoints.commands import run as run_command
@@ -169,6 +192,8 @@ def _commands() -> dict[str, Callable[[Sequence[str]], int]]:
         "score": score,
         "turn-bench": turn_bench,
         "fit-timing": fit_timing,
+        "judge-agreement": judge_agreement,
+        "make-triples": make_triples,
         "checkpoints": checkpoints,
         "scorers": scorers,
         "doctor": doctor,

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from spear_ray.errors import ConfigError
-from spear_ray.judging.settings import JudgeSettings
+from spear_ray.judging.settings import JudgeSettings, TriplesConfig
 from spear_ray.scorers import config_types
 from spear_ray.turntaking.settings import FitConfig, TurnBenchConfig
 
@@ -32,7 +32,8 @@ class DataConfig:
 
     Args:
         uri: a folder, a CSV file, `s3://bucket/prefix`, or `sample` (ships with the package).
-        layout: `auto`, `spearbench`, `shards` or `recordings`.
+        layout: `auto`, `spearbench`, `shards`, `recordings`, or `exchanges`: a CSV file of questions and replies, which
+            `judge_agreement` reads.
         answer_channels: `own`, or `both` as SPEARBench mixes.
         asking_channel: which channel of a clip asks: `auto`, `0` or `1`.
         splits: keep only these; empty keeps all. Likewise `subsets` and `systems`.
@@ -157,6 +158,7 @@ class BenchConfig:
     pack: PackConfig = field(default_factory=PackConfig)
     turn_bench: TurnBenchConfig = field(default_factory=TurnBenchConfig)
     fit: FitConfig = field(default_factory=FitConfig)
+    triples: TriplesConfig = field(default_factory=TriplesConfig)
     scorers: list[str] = field(default_factory=lambda: ["vad"])
     scorer: Any = None
 
@@ -287,7 +289,7 @@ def _check(config: BenchConfig) -> None:
         raise ConfigError("scorers: name at least one")
     if len(set(config.scorers)) != len(config.scorers):
         raise ConfigError(f"scorers: {config.scorers} names one twice")
-    _one_of("data.layout", config.data.layout, ("auto", "spearbench", "shards", "recordings"))
+    _one_of("data.layout", config.data.layout, ("auto", "spearbench", "shards", "recordings", "exchanges"))
     _one_of("data.answer_channels", config.data.answer_channels, ("own", "both"))
     _one_of("data.asking_channel", config.data.asking_channel, ("auto", "0", "1"))
     _positive("data.rows_per_shard", config.data.rows_per_shard)
@@ -296,6 +298,9 @@ def _check(config: BenchConfig) -> None:
     _positive("leaderboard.resamples", config.leaderboard.resamples)
     _positive("turn_bench.limit", config.turn_bench.limit)
     _positive("fit.limit", config.fit.limit)
+    _positive("triples.limit", config.triples.limit)
+    if not 1 < config.triples.stretch <= 4:
+        raise ConfigError(f"triples.stretch={config.triples.stretch}: must be above 1, at most 4")
     if not 0.5 <= config.leaderboard.confidence < 1:
         raise ConfigError(f"leaderboard.confidence={config.leaderboard.confidence}: must be in [0.5, 1)")
     if not 0 <= config.audio.min_seconds < config.audio.max_seconds:

@@ -61,6 +61,25 @@ class JudgeSettings(ServerSettings):
         return Wanted(f"{HERE}.checkpoint", self.checkpoint, "spear-ray checkpoints pull Qwen2.5-Omni-7B", JUDGE)
 
 
+@dataclass(kw_only=True)
+class TriplesConfig:
+    """How `make_triples` makes exchanges with known scores.
+
+    Args:
+        out: folder or `s3://` prefix to write to.
+        limit: triples.
+        seed: of the choice of dialogues and of other replies.
+        stretch: how many times faster or slower a reply gets whose words fit and whose voice does not.
+        semitones: how far its pitch is moved, up or down, where it is the pitch that does not fit.
+    """
+
+    out: str = ""
+    limit: int = 300
+    seed: int = 0
+    stretch: float = 1.7
+    semitones: float = 7.0
+
+
 def check_judge(where: str, judge: JudgeSettings) -> None:
     """Raises ConfigError where a value cannot be used."""
     for key, value, allowed in (

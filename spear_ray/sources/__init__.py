@@ -1,4 +1,4 @@
-"""Where dialogues come from: SPEARBench folders, tar shards, plain recordings."""
+"""Where dialogues come from: SPEARBench folders, tar shards, plain recordings, single exchanges."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ def open_source(config: BenchConfig) -> Source:
         StorageError: the store cannot be reached.
     """
     uri = _bundled() if config.data.uri == "sample" else config.data.uri
+    if config.data.layout == "exchanges":
+        from spear_ray.sources.exchanges import ExchangesSource
+
+        store, table = split_file(uri)
+        store.check()
+        return ExchangesSource(config.data, config.audio, store, table=table)
     if uri.endswith(".csv"):
         store, table = split_file(uri)
         return _recordings(config, store, table)

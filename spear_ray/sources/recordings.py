@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, ClassVar
 
 from spear_ray.dialogue import SAMPLE_RATE_HZ, Dialogue
 from spear_ray.errors import (
@@ -46,13 +46,16 @@ UNNAMED = "recordings"
 class RecordingsSource(Source):
     """See the module."""
 
+    required: ClassVar[tuple[str, ...]] = REQUIRED
+    file_columns: ClassVar[tuple[str, ...]] = ("file",)
+
     def __init__(self, *args: Any, table: str) -> None:
         super().__init__(*args)
         self.table = table
 
     def shards(self) -> list[Shard]:
         """One shard for each `data.rows_per_shard` rows."""
-        rows, notes = read_csv(self.store, self.table, REQUIRED)
+        rows, notes = read_csv(self.store, self.table, self.required)
         self.notes += notes
         files = self.store.files()
         entries = [entry for entry in self._entries(rows, files) if self.wants(*entry["item"][2:])]
@@ -64,16 +67,16 @@ class RecordingsSource(Source):
 
     def _entries(self, rows: list[Row], files: Mapping[str, Stat]) -> Iterator[dict[str, Any]]:
         for index, (row, (name, repeated)) in enumerate(
-            zip(rows, unique_ids([_id(row, index) for index, row in enumerate(rows)]), strict=True)
+            zip(rows, unique_ids([id_of(row, index) for index, row in enumerate(rows)]), strict=True)
         ):
-            system, split, subset = (_text(row, key) or UNNAMED for key in ("system", "split", "subset"))
-            item = Item(name, _text(row, "conversation_id") or name, system, split, subset)
-            stat = files.get(str(PurePosixPath(_text(row, "file"))), Stat(0, ""))
+            system, split, subset = (text_of(row, key) or UNNAMED for key in ("system", "split", "subset"))
+            item = Item(name, text_of(row, "conversation_id") or name, system, split, subset)
+            stats = [files.get(str(PurePosixPath(text_of(row, key))), Stat(0, "")) for key in self.file_columns]
             yield {
                 "item": list(item),
                 "row": row,
-                "bytes": stat.size,
-                "tag": stat.tag,
+                "bytes": sum(stat.size for stat in stats),
+                "tag": " ".join(stat.tag for stat in stats),
                 "repeated": repeated,
                 "where": f"{self.table} row {index + 2}",
             }
@@ -115,12 +118,8 @@ class RecordingsSource(Source):
         question_end_s = number(row, "question_end_s")
         answer_start_s = optional_number(row, "answer_start_s")
         context_end_s = optional_number(row, "context_end_s") or 0.0
-        name = _text(row, "file")
-        if not name:
-            raise FieldMissing("file is blank")
-        if leads_out(name):
-            raise PathOutsideData(f"file='{name}' leads out of the data set")
-        decoded = self.decode(str(PurePosixPath(name)), "recording")
+        name = self.named_file(row, "file")
+        decoded = self.decode(name, "recording")
         if decoded.samples.shape[0] != 2:
             raise AudioChannels(f"{name} has one channel; a recording needs one channel for each side")
         check_recording_times(decoded.samples.shape[1] / SAMPLE_RATE_HZ, question_end_s, answer_start_s, context_end_s)
@@ -132,11 +131,24 @@ class RecordingsSource(Source):
             context_end_s=context_end_s,
             answer_start_s=answer_start_s,
             answer_channels="own",
-            question_text=_text(row, "question_text") or None,
-            answer_text=_text(row, "answer_text") or None,
+            question_text=text_of(row, "question_text") or None,
+            answer_text=text_of(row, "answer_text") or None,
             roles=roles_of(row),
             facts={"recording": asdict(decoded.facts)},
         )
+
+    def named_file(self, row: Row, key: str) -> str:
+        """The path below the data set that a column names.
+
+        Raises:
+            RowError: blank, or it leads out of the data set.
+        """
+        name = text_of(row, key)
+        if not name:
+            raise FieldMissing(f"{key} is blank")
+        if leads_out(name):
+            raise PathOutsideData(f"{key}='{name}' leads out of the data set")
+        return str(PurePosixPath(name))
 
 
 def check_recording_times(
@@ -158,9 +170,11 @@ def check_recording_times(
         )
 
 
-def _id(row: Row, index: int) -> str:
-    return _text(row, "id") or f"row-{index}"
+def id_of(row: Row, index: int) -> str:
+    """A row's id; of its place where it has none."""
+    return text_of(row, "id") or f"row-{index}"
 
 
-def _text(row: Row, key: str) -> str:
+def text_of(row: Row, key: str) -> str:
+    """A cell without outer blanks; nothing where it is absent."""
     return (row.get(key) or "").strip()
