@@ -32,7 +32,7 @@ SAMPLE_EVERY_S = 0.25
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or ["vad", "onsets", "turns", "encoders", "quality", "job", "memory", "rerun"]
+    chosen = sys.argv[1:] or ["vad", "onsets", "turns", "encoders", "quality", "judge", "job", "memory", "rerun"]
     print(f"{platform.machine()}, {os.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB, {_processor()}")
     checks: dict[str, Callable[[Path], None]] = {
         "vad": vad,
@@ -40,6 +40,7 @@ def main() -> None:
         "turns": turns,
         "encoders": encoders,
         "quality": quality,
+        "judge": judge,
         "job": job,
         "memory": memory,
         "rerun": rerun,
@@ -143,6 +144,13 @@ def quality(folder: Path) -> None:
     from tests import speed_quality
 
     speed_quality.cpu()
+
+
+def judge(folder: Path) -> None:
+    """The judge's engine: exchanges at once against one after the other."""
+    from tests import speed_judge
+
+    speed_judge.cpu()
 
 
 def job(folder: Path) -> None:

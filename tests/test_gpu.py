@@ -111,3 +111,23 @@ def test_a_batch_that_does_not_fit_the_gpu_is_halved_and_no_row_is_lost():
     assert [row.status for row in rows] == [Status.OK] * len(batch)
     for row, before in zip(rows, expected, strict=True):
         assert row.metrics["answer_arousal"] == pytest.approx(before.metrics["answer_arousal"], abs=BF16_TOLERANCE)
+
+
+def test_judge_at_its_published_size(tmp_path):
+    """Requests and audio-hours per GPU-hour of Qwen2.5-Omni-7B's architecture, weights made up by the engine."""
+    pytest.importorskip("vllm", reason="pip install '.[vllm]'")
+    import speed_judge
+
+    from spear_ray.judging import engines
+
+    made = speed_judge.judges(tmp_path / "omni", full=True)
+    try:
+        made["wavreward"].score(speed_judge.exchanges(8, 12.0, seed=9))
+        where = f"{torch.cuda.get_device_name()}, bf16, 25 s of audio each, random weights"
+        rows, hours = speed_judge.throughput(made["wavreward"], speed_judge.exchanges(256, 12.0, seed=1))
+        print(f"wavreward: {rows:.1f} requests/s, {hours:.0f} audio-hours per GPU-hour ({where})")
+        rows, hours = speed_judge.throughput(made["stance"], speed_judge.exchanges(64, 12.0, seed=2))
+        print(f"stance: {20 * rows:.1f} requests/s, {hours:.0f} audio-hours per GPU-hour ({where})")
+    finally:
+        made["wavreward"]._engine.close()
+        engines._held.clear()

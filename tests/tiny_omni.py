@@ -25,6 +25,14 @@ NAMED = {
     "audio_eos_token": "<|audio_eos|>",
 }
 
+TOKENS = {
+    "audio_token_index": ID["<|AUDIO|>"], "image_token_index": ID["<|IMAGE|>"], "video_token_index": ID["<|VIDEO|>"],
+    "audio_start_token_id": ID["<|audio_bos|>"], "audio_end_token_id": ID["<|audio_eos|>"],
+    "vision_start_token_id": ID["<|vision_bos|>"], "vision_end_token_id": ID["<|vision_eos|>"],
+    "tie_word_embeddings": False,
+}  # fmt: skip
+"""Of a thinker's configuration."""
+
 TEMPLATE = (
     "{% for message in messages %}"
     "{% if loop.first and message['role'] != 'system' %}<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
@@ -52,6 +60,22 @@ def make_thinker(folder: Path, seed: int = 0) -> Path:
     from transformers import Qwen2_5OmniForConditionalGeneration
 
     _random(Qwen2_5OmniForConditionalGeneration, _whole_config(), seed).thinker.save_pretrained(folder)
+    _write_beside(folder)
+    return folder
+
+
+def full_size(folder: Path) -> Path:
+    """Qwen2.5-Omni-7B's sizes with the small tokenizer and no weights: for an engine that makes up its own."""
+    from transformers import Qwen2_5OmniConfig
+
+    rope = {"rope_type": "default", "rope_theta": 1_000_000.0, "mrope_section": [16, 24, 24]}
+    config = Qwen2_5OmniConfig(
+        thinker_config={"text_config": {"rope_parameters": rope}, "audio_config": {}, "vision_config": {}, **TOKENS},
+        enable_audio_output=False,
+        architectures=["Qwen2_5OmniForConditionalGeneration"],
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    config.save_pretrained(folder)
     _write_beside(folder)
     return folder
 
@@ -85,10 +109,7 @@ def _whole_config() -> Any:
             "depth": 1, "hidden_size": 64, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64,
             "fullatt_block_indexes": [0],
         },
-        "audio_token_index": ID["<|AUDIO|>"], "image_token_index": ID["<|IMAGE|>"],
-        "video_token_index": ID["<|VIDEO|>"], "audio_start_token_id": ID["<|audio_bos|>"],
-        "audio_end_token_id": ID["<|audio_eos|>"], "vision_start_token_id": ID["<|vision_bos|>"],
-        "vision_end_token_id": ID["<|vision_eos|>"], "tie_word_embeddings": False,
+        **TOKENS,
     }  # fmt: skip
     return Qwen2_5OmniConfig(thinker_config=thinker, enable_audio_output=False)
 
