@@ -122,6 +122,12 @@ CATALOGUE = (
         "transcripts without word times; SPEARBench's choice, Qwen/Qwen3-ASR-0.6B, as transformers reads it",
     ),
     Published(
+        "utmos22-strong", "",
+        "scorer.quality.utmos", "MIT", True, 410_000_000, ("utmos22_strong_step7459_v1.pt",),
+        "speech quality (UTMOS22, arXiv 2204.02152); SPEARBench's choice",
+        how="get utmos22_strong_step7459_v1.pt from the releases of github.com/tarepan/SpeechMOS",
+    ),
+    Published(
         "Qwen2.5-Omni-7B", "hf://Qwen/Qwen2.5-Omni-7B",
         "judge.checkpoint", "Apache-2.0", True, 22_400_000_000, JUDGE,
         "the judge of wavreward and stance (arXiv 2503.20215); zero-shot, not trained as WavReward was",

@@ -14,6 +14,13 @@ METRICS = (
         headline=True,
         about="DistillMOS, an estimate of rated speech quality from 1 to 5." + CAUTION,
     ),
+    Metric(
+        name="utmos",
+        unit="MOS",
+        direction="human",
+        column="UTMOS",
+        about="UTMOS22, an estimate of rated naturalness of synthetic speech from 1 to 5." + CAUTION,
+    ),
     Metric(name="dnsmos_ovrl", unit="MOS", direction="human", about="DNSMOS P.835, overall." + CAUTION),
     Metric(name="dnsmos_sig", unit="MOS", direction="human", about="DNSMOS P.835, of the speech signal."),
     Metric(name="dnsmos_bak", unit="MOS", direction="human", about="DNSMOS P.835, of the background."),
