@@ -79,7 +79,7 @@ def _on_gpus(resources: Mapping[str, Resources], gpus: float) -> dict[str, Pool]
     # Fractions of a GPU do not add up exactly.
     actors = int(gpus / asked + ROUNDING)
     if actors < 1:
-        first = next(iter(resources))
+        first = next(iter(resources)).split()[0]  # of scorers that share an engine, any
         verb = "needs" if len(resources) == 1 else "together need"
         raise ClusterError(
             f"{', '.join(resources)} {verb} {asked:g} GPUs, the cluster has {max(gpus, 0.0):g}; scorers can share one"

@@ -135,6 +135,9 @@ class VllmEngine:
             "seed": SEED,
             "disable_log_stats": True,
         }
+        if settings.tensor_parallel > 1:
+            # Inside a Ray actor vLLM would ask Ray for more GPUs than the actor holds.
+            options["distributed_executor_backend"] = "mp"
         if _has_gpu():
             return options | {"gpu_memory_utilization": settings.gpu_memory}
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", KV_CACHE_GIB)

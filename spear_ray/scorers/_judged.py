@@ -36,6 +36,11 @@ class JudgedConfig(ScorerConfig):
     def check_judged(self, where: str) -> None:
         """Raises ConfigError where a value cannot be used."""
         check_judge(f"{where}.judge", self.judge)
+        gpus, wanted = self.resources.num_gpus, self.judge.tensor_parallel
+        if self.judge.is_local and wanted > 1 and gpus != wanted:
+            raise ConfigError(
+                f"judge.tensor_parallel={wanted} needs as many GPUs: {where}.resources.num_gpus={wanted}, not {gpus:g}"
+            )
         if self.min_speech_s < 0:
             raise ConfigError(f"{where}.min_speech_s={self.min_speech_s}: must not be negative")
 

@@ -158,6 +158,13 @@ def test_wrong_limits_are_named():
             load([f"scorer.wavreward.{word}"])
 
 
+def test_judge_on_two_gpus_needs_two_gpus():
+    both = [f"scorer.{name}.resources.num_gpus=2" for name in ("wavreward", "stance")]
+    assert load(["judge.tensor_parallel=2", *both]).scorer.stance.judge.tensor_parallel == 2
+    with pytest.raises(ConfigError, match=r"scorer\.stance\.resources\.num_gpus=2"):
+        load(["judge.tensor_parallel=2", both[0]])
+
+
 def test_without_judge_the_reason_says_what_to_do(monkeypatch):
     monkeypatch.setattr("spear_ray.judging.settings.find_spec", lambda name: None)
     reason = WavRewardScorer(load([]).scorer.wavreward).missing()
