@@ -1,7 +1,7 @@
 """A small, randomly initialised Qwen2.5-Omni in the real file layout: what it says means nothing."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def make(folder: Path, seed: int = 0) -> Path:
     from transformers import Qwen2_5OmniForConditionalGeneration
 
     _random(Qwen2_5OmniForConditionalGeneration, _whole_config(), seed).save_pretrained(folder)
-    _write_beside(folder)
+    write_beside(folder)
     return folder
 
 
@@ -60,7 +60,7 @@ def make_thinker(folder: Path, seed: int = 0) -> Path:
     from transformers import Qwen2_5OmniForConditionalGeneration
 
     _random(Qwen2_5OmniForConditionalGeneration, _whole_config(), seed).thinker.save_pretrained(folder)
-    _write_beside(folder)
+    write_beside(folder)
     return folder
 
 
@@ -76,7 +76,7 @@ def full_size(folder: Path) -> Path:
     )
     folder.mkdir(parents=True, exist_ok=True)
     config.save_pretrained(folder)
-    _write_beside(folder)
+    write_beside(folder)
     return folder
 
 
@@ -114,37 +114,43 @@ def _whole_config() -> Any:
     return Qwen2_5OmniConfig(thinker_config=thinker, enable_audio_output=False)
 
 
-def _write_beside(folder: Path) -> None:
-    """Tokenizer, processor and chat template."""
+def write_beside(
+    folder: Path,
+    special: Sequence[str] = SPECIAL,
+    named: Mapping[str, str] = NAMED,
+    template: str = TEMPLATE,
+    processor: str = "Qwen2_5OmniProcessor",
+) -> None:
+    """Tokenizer (one token for each byte), processor and chat template."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={char: place for place, char in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
-    assert tokenizer.token_to_id("<|AUDIO|>") == ID["<|AUDIO|>"]
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
+    assert tokenizer.get_vocab_size() == BYTES + len(special)
     tokenizer.save(str(folder / "tokenizer.json"))
     _write(
         folder / "tokenizer_config.json",
         {
             "tokenizer_class": "Qwen2TokenizerFast", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>",
-            "model_max_length": 32768, "extra_special_tokens": NAMED, "processor_class": "Qwen2_5OmniProcessor",
-            "clean_up_tokenization_spaces": False, **NAMED,
+            "model_max_length": 32768, "extra_special_tokens": named, "processor_class": processor,
+            "clean_up_tokenization_spaces": False, **named,
         },
     )  # fmt: skip
     _write(
         folder / "preprocessor_config.json",
         {
             "feature_extractor_type": "WhisperFeatureExtractor", "image_processor_type": "Qwen2VLImageProcessor",
-            "processor_class": "Qwen2_5OmniProcessor", "feature_size": 128, "sampling_rate": 16000, "hop_length": 160,
+            "processor_class": processor, "feature_size": 128, "sampling_rate": 16000, "hop_length": 160,
             "n_fft": 400, "chunk_length": 300, "n_samples": 4800000, "nb_max_frames": 30000, "padding_side": "right",
             "padding_value": 0.0, "dither": 0.0, "return_attention_mask": True, "min_pixels": 3136,
             "max_pixels": 12845056, "patch_size": 14, "temporal_patch_size": 2, "merge_size": 2,
             "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711],
         },
     )  # fmt: skip
-    _write(folder / "chat_template.json", {"chat_template": TEMPLATE})
+    _write(folder / "chat_template.json", {"chat_template": template})
     _write(folder / "generation_config.json", {"eos_token_id": ID["<|im_end|>"], "pad_token_id": ID["<|endoftext|>"]})
 
 
@@ -155,12 +161,11 @@ def _write(path: Path, value: Any) -> None:
 class Forward:
     """Transformers' own forward pass of the thinker, one prompt at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        from transformers import AutoProcessor, Qwen2_5OmniThinkerForConditionalGeneration
+    def __init__(self, folder: Path, kind: str = "Qwen2_5OmniThinkerForConditionalGeneration") -> None:
+        import transformers
 
-        self.processor = AutoProcessor.from_pretrained(folder)
-        kind = Qwen2_5OmniThinkerForConditionalGeneration
-        self.model = kind.from_pretrained(folder, dtype=torch.float32).eval()
+        self.processor = transformers.AutoProcessor.from_pretrained(folder)
+        self.model = getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32).eval()
 
     def log_probabilities(self, prompt: Any, choices: Sequence[str]) -> dict[str, float]:
         """Of the next token, for a prompt of `spear_ray.judging.asking`."""

@@ -15,7 +15,7 @@ from spear_ray.judging import engines
 from spear_ray.judging.asking import Failed, Prompt, Reply, ask
 from spear_ray.judging.choice import SCORES
 from spear_ray.scorers import scorer_type
-from tests import tiny_omni, vllm_server
+from tests import tiny_omni, tiny_omni3, vllm_server
 from tests.clips import dialogue_of, speech
 
 pytest.importorskip("vllm", reason="vLLM is not installed: python tests/install_vllm.py")
@@ -213,3 +213,18 @@ def _kill_soon(seconds):
     # the server's engine is a child of the server
     core = next(one for one in psutil.Process().children() if "EngineCore" in one.name())
     threading.Timer(seconds, core.kill).start()
+
+
+def test_qwen3_omni_agrees_with_transformers(tmp_path, engine):
+    engine.close()  # one engine at a time
+    checkpoint = tiny_omni3.make(tmp_path / "omni3")
+    made = scorer_type("wavreward")(load([f"judge.checkpoint={checkpoint}", *SETTINGS]).scorer.wavreward)
+    made.setup()
+    try:
+        prompts = [made._prompt(one) for one in DIALOGUES[:3]]
+        found = [probabilities(one) for one in made._engine.choose(prompts, SCORES)]
+    finally:
+        made._engine.close()
+    forward = tiny_omni.Forward(checkpoint, tiny_omni3.THINKER)
+    expected = [np.exp(list(forward.log_probabilities(one, SCORES).values())) for one in prompts]
+    np.testing.assert_allclose(found, expected, rtol=AGREE)
