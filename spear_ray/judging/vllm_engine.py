@@ -27,6 +27,9 @@ SEED = 0
 KV_CACHE_GIB = "2"
 """On a machine without a GPU, where vLLM would take half of the memory."""
 
+PARTS = 16
+"""Into which a batch is cut at which the engine died: a prompt that kills it is found within few starts."""
+
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
@@ -45,7 +48,8 @@ class VllmEngine:
     def __init__(self, settings: JudgeSettings) -> None:
         quiet_environment()
         self.settings = settings
-        self.starts_left = settings.restarts + 1
+        self.deaths = 0
+        self._starts_left = settings.restarts + 1
         self.path = _folder(settings)
         self._processor = _processor(self.path)
         self._llm: Any = self._started()
@@ -78,27 +82,38 @@ class VllmEngine:
         gc.collect()
 
     def _all(self, prompts: Sequence[Prompt], wanted: Any, read: Callable[[Any], T | Failed]) -> list[T | Failed]:
-        """Ask all of it at once; where that cannot be, halves, down to the prompt that is at fault."""
+        """Ask all of it at once; where that cannot be, in parts, down to the prompt that is at fault."""
+        if not prompts:
+            return []
+        found = self._at_once(prompts, wanted, read)
+        if not isinstance(found, Problem):
+            return found
+        if len(prompts) == 1:
+            return [Failed(found)]
+        step = -(-len(prompts) // PARTS)
+        parts = (prompts[first : first + step] for first in range(0, len(prompts), step))
+        return [one for part in parts for one in self._all(part, wanted, read)]
+
+    def _at_once(
+        self, prompts: Sequence[Prompt], wanted: Any, read: Callable[[Any], T | Failed]
+    ) -> list[T | Failed] | Problem:
+        """One call of the engine, started again where it died before; why there is no answer."""
         from vllm.exceptions import VLLMValidationError
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        if not prompts:
-            return []
+        if self._llm is None:
+            self._llm = self._started()
         try:
-            if self._llm is None:
-                self._llm = self._started()
             outputs = self._llm.generate([self._rendered(one) for one in prompts], wanted, use_tqdm=False)
-            return [read(one.outputs[0]) for one in outputs]
         except EngineDeadError:
             log.warning("the judge's engine died; it is started again")
+            self.deaths += 1
             self.close()
-            problem = Problem(DIED, "the judge's engine died at this prompt, also when it was asked nothing else")
+            return Problem(DIED, "the judge's engine died at this prompt, also when it was asked nothing else")
         except (VLLMValidationError, ValueError) as error:  # too long, too many clips
-            problem = Problem(REFUSED, f"vLLM does not take the prompt: {_first_line(error)}")
-        if len(prompts) == 1:
-            return [Failed(problem)]
-        middle = len(prompts) // 2
-        return self._all(prompts[:middle], wanted, read) + self._all(prompts[middle:], wanted, read)
+            return Problem(REFUSED, f"vLLM does not take the prompt: {_first_line(error)}")
+        self._starts_left = self.settings.restarts  # only deaths in a row end the run
+        return [read(one.outputs[0]) for one in outputs]
 
     def _started(self) -> Any:
         """A running engine.
@@ -109,12 +124,12 @@ class VllmEngine:
         """
         from vllm import LLM
 
-        if self.starts_left < 1:
+        if self._starts_left < 1:
             raise ClusterError(
-                f"the judge's engine died {self.settings.restarts + 1} times ({HERE}.restarts); what is committed"
-                " stays, the same command continues there"
+                f"the judge's engine died {self.settings.restarts + 1} times in a row ({HERE}.restarts); what is"
+                " committed stays, the same command continues there"
             )
-        self.starts_left -= 1
+        self._starts_left -= 1
         try:
             return LLM(**self._options())
         except (ValueError, KeyError, AttributeError) as error:

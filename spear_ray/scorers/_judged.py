@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from spear_ray.dialogue import Dialogue, Samples, Score
 from spear_ray.errors import ConfigError, PrerequisiteError
@@ -51,6 +51,9 @@ ConfigT = TypeVar("ConfigT", bound=JudgedConfig)
 class JudgedScorer(Scorer[ConfigT]):
     """A scorer that asks the judge; all of them share one engine in a process."""
 
+    choices: ClassVar[tuple[str, ...]]
+    """What the judge decides between, one token each."""
+
     def __init__(self, config: ConfigT) -> None:
         super().__init__(config)
         if not config.judge.is_local:
@@ -71,6 +74,7 @@ class JudgedScorer(Scorer[ConfigT]):
         """Start the engine, or get ready to ask a server."""
         self._silero = Silero()
         self._engine = engine_of(self.config.judge)
+        self._engine.choose([], self.choices)  # refuses a model that has no single tokens for them
 
     def judged_identity(self, prompt: str, **settings: Any) -> Mapping[str, Any]:
         """What a score depends on.
@@ -99,9 +103,9 @@ class JudgedScorer(Scorer[ConfigT]):
                 return self.skipped(dialogue, code, f"no speech was found in the {what}")
         return None
 
-    def asked(self, prompts: Sequence[Prompt], choices: Sequence[str]) -> list[Reply | Failed]:
+    def asked(self, prompts: Sequence[Prompt]) -> list[Reply | Failed]:
         """The judge's decisions on many prompts at once."""
-        return ask(self._engine, prompts, choices, self.config.judge.reasoning_tokens)
+        return ask(self._engine, prompts, self.choices, self.config.judge.reasoning_tokens)
 
     def undecided(self, dialogue: Dialogue, failed: Failed, details: Mapping[str, Any] | None = None) -> Score:
         """An error row that keeps what the judge said."""

@@ -73,6 +73,7 @@ class StanceScorer(JudgedScorer[StanceConfig]):
     version = "1"
     config_type = StanceConfig
     metrics = METRICS
+    choices = CHOICES
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -84,7 +85,7 @@ class StanceScorer(JudgedScorer[StanceConfig]):
         """One row per dialogue; the judge is asked all questions of all dialogues at once."""
         made = [self._prompts(dialogue) for dialogue in batch]
         flat = [prompt for one in made if isinstance(one, dict) for pair in one.values() for prompt in pair]
-        replies = iter(self.asked(flat, CHOICES))
+        replies = iter(self.asked(flat))
         return [
             self._row_of(dialogue, {stance: [next(replies) for _ in pair] for stance, pair in one.items()})
             if isinstance(one, dict)
@@ -100,9 +101,12 @@ class StanceScorer(JudgedScorer[StanceConfig]):
         question, answer = question_clip(dialogue, "asking", with_context=False), answer_clip(dialogue)
         if (row := self.unheard(dialogue, question, answer)) is not None:
             return row
-        found = {}
+        found, made = {}, dict[bool, Clips | TooLong]()
         for stance in stances:
-            clips = self._clips(dialogue, stance)
+            apart = stance.interaction and self.config.layout == "stancebench"
+            if apart not in made:
+                made[apart] = self._clips(dialogue, apart)
+            clips = made[apart]
             if isinstance(clips, TooLong):
                 return self.skipped(dialogue, "too_long", f"{clips} ({HERE}.most_seconds)")
             found[stance.id] = self._pair(dialogue, stance, clips)
@@ -115,13 +119,19 @@ class StanceScorer(JudgedScorer[StanceConfig]):
         target = _target(dialogue)
         return [stance for stance in wanted if target is not None and target.stance is stance]
 
-    def _clips(self, dialogue: Dialogue, stance: Stance) -> Clips | TooLong:
+    def _clips(self, dialogue: Dialogue, apart: bool) -> Clips | TooLong:
+        """What is heard.
+
+        Args:
+            dialogue: with audio.
+            apart: in StanceBench's layout, the question's turn as a clip of its own before the answer.
+        """
         answer = answer_clip(dialogue)
         if self.config.layout == "spearbench":
             question = question_clip(dialogue, "mixed", with_context=True)
             clip = mixed(question, answer, dialogue.answer_start_s or 0.0, self.config.most_seconds)
             return clip if isinstance(clip, TooLong) else (clip,)
-        if stance.interaction:
+        if apart:
             return turn_pair(question_clip(dialogue, "asking", with_context=False), answer)
         units = self._silero.speech(answer, self.config.speech)
         speech = target_speech(answer, units, most_s=self.config.most_seconds)

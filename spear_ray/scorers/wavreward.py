@@ -102,6 +102,7 @@ class WavRewardScorer(JudgedScorer[WavRewardConfig]):
     version = "1"
     config_type = WavRewardConfig
     metrics = METRICS
+    choices = SCORES
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -117,7 +118,7 @@ class WavRewardScorer(JudgedScorer[WavRewardConfig]):
     def measure(self, batch: Sequence[Dialogue]) -> list[Score]:
         """One row per dialogue; the judge is asked about all of them at once."""
         made = [self._prompt(dialogue) for dialogue in batch]
-        replies = iter(self.asked([one for one in made if isinstance(one, Prompt)], SCORES))
+        replies = iter(self.asked([one for one in made if isinstance(one, Prompt)]))
         return [
             self._row_of(dialogue, next(replies)) if isinstance(one, Prompt) else one
             for dialogue, one in zip(batch, made, strict=True)

@@ -193,16 +193,39 @@ def test_folder_that_is_no_judge_is_refused(tmp_path):
 
 def test_engine_that_dies_is_started_again_and_loses_nothing(engine):
     prompts = [Prompt((speech(6, n % 2) * (1 - n / 40), "Rate it."), opening="<score>") for n in range(32)]
-    left = engine.starts_left
+    deaths = engine.deaths
     _kill_soon(0.2)
     found = [probabilities(one) for one in engine.choose(prompts, SCORES)]
-    assert engine.starts_left == left - 1, "the engine was killed while it worked"
+    assert engine.deaths == deaths + 1, "the engine was killed while it worked"
     expected = [probabilities(engine.choose([one], SCORES)[0]) for one in prompts]
     np.testing.assert_allclose(found, expected, rtol=AGREE)
 
 
+def test_prompt_that_kills_the_engine_is_the_only_one_that_fails(engine, monkeypatch):
+    """Which prompt kills is a stand-in's doing; that takes many starts, of which each costs a quarter of a minute."""
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    real, started = engine._llm, []
+    killer = Prompt((speech(2), "kill"))
+
+    class Fragile:
+        def generate(self, rendered, wanted, use_tqdm):
+            if any("kill" in one["prompt"] for one in rendered):
+                raise EngineDeadError
+            return real.generate(rendered, wanted, use_tqdm=use_tqdm)
+
+    monkeypatch.setattr(engine, "_started", lambda: started.append(1) or Fragile())
+    monkeypatch.setattr(engine, "_llm", Fragile())
+    prompts = [Prompt((speech(2), "Rate it."), opening="<score>")] * 40
+    prompts[17] = killer
+    found = engine.choose(prompts, SCORES)
+    assert [place for place, one in enumerate(found) if isinstance(one, Failed)] == [17]
+    assert found[17].problem.code == "judge_engine_died"
+    assert len(started) <= engine.settings.restarts + 1
+
+
 def test_engine_that_dies_too_often_ends_the_run(engine):
-    engine.starts_left = 0
+    engine._starts_left = 0
     _kill_soon(0.0)
     prompts = [Prompt((speech(2 + n / 8), "Rate it."), opening="<score>") for n in range(200)]
     with pytest.raises(ClusterError, match=r"judge\.restarts"):
