@@ -20,7 +20,19 @@ from spear_ray.errors import CheckpointMissing, PrerequisiteError, StorageError
 from spear_ray.scorers import scorer_types
 from spear_ray.scorers.vad import VadScorer
 
-COMMANDS = ("bench", "pack", "report", "score", "turn-bench", "fit-timing", "checkpoints", "scorers", "doctor")
+COMMANDS = (
+    "bench",
+    "pack",
+    "report",
+    "score",
+    "turn-bench",
+    "fit-timing",
+    "judge-agreement",
+    "make-triples",
+    "checkpoints",
+    "scorers",
+    "doctor",
+)
 END = f"question_end_s={speech().fields['question_end_time']}"
 START = f"answer_start_s={speech().fields['answer_start_time']}"
 
