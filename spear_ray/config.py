@@ -21,6 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from spear_ray.errors import ConfigError
 from spear_ray.judging.settings import JudgeSettings, TriplesConfig
 from spear_ray.scorers import config_types
+from spear_ray.serving.settings import ServeConfig, check_serve, check_serving
 from spear_ray.turntaking.settings import FitConfig, TurnBenchConfig
 
 PROFILES = ("local", "gpu", "cluster")
@@ -159,6 +160,7 @@ class BenchConfig:
     turn_bench: TurnBenchConfig = field(default_factory=TurnBenchConfig)
     fit: FitConfig = field(default_factory=FitConfig)
     triples: TriplesConfig = field(default_factory=TriplesConfig)
+    serve: ServeConfig = field(default_factory=ServeConfig)
     scorers: list[str] = field(default_factory=lambda: ["vad"])
     scorer: Any = None
 
@@ -307,7 +309,9 @@ def _check(config: BenchConfig) -> None:
         raise ConfigError(f"audio.min_seconds={config.audio.min_seconds}: must be from 0 to below audio.max_seconds")
     for name in known:
         _check_actors(name, getattr(config.scorer, name).resources.concurrency)
+        check_serving(f"scorer.{name}.serving", getattr(config.scorer, name).serving)
         getattr(config.scorer, name).check()
+    check_serve(config.serve)
     if config.data.limit < 0:
         raise ConfigError(f"data.limit={config.data.limit}: must not be negative")
 

@@ -34,7 +34,7 @@ SCORERS = "scorers=[vad,turn_taking,prosody]"
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or ["vad", "onsets", "turns", "encoders", "quality", "judge", "job", "memory", "rerun"]
+    chosen = sys.argv[1:] or ["vad", "onsets", "turns", "encoders", "quality", "judge", "job", "memory", "rerun", "api"]
     print(f"{platform.machine()}, {os.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB, {_processor()}")
     checks: dict[str, Callable[[Path], None]] = {
         "vad": vad,
@@ -46,6 +46,8 @@ def main() -> None:
         "job": job,
         "memory": memory,
         "rerun": rerun,
+        "api": api,
+        "api_load": api_load,
     }
     with tempfile.TemporaryDirectory(prefix="spear-speed-") as folder:
         for name in chosen:
@@ -153,6 +155,20 @@ def judge(folder: Path) -> None:
     from tests import speed_judge
 
     speed_judge.cpu()
+
+
+def api(folder: Path) -> None:
+    """The API beside the scorers in process."""
+    from tests import speed_api
+
+    speed_api.rates(folder)
+
+
+def api_load(folder: Path) -> None:
+    """Ten minutes of mixed load; only where it is asked for by name."""
+    from tests import speed_api
+
+    speed_api.load_test(folder)
 
 
 def job(folder: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from spear_ray.dialogue import Dialogue, Score, Status
 from spear_ray.errors import PrerequisiteError, ScorerError
+from spear_ray.serving.settings import Serving
 
 Reducer = Literal[
     "mean", "median", "pearson", "flattened_slope", "mean_spearman", "total_variance", "largest_share",
@@ -83,9 +84,10 @@ class Resources:
 
 @dataclass(kw_only=True)
 class ScorerConfig:
-    """Base of every scorer's configuration: `resources` says where it runs and never changes a score."""
+    """Base of every scorer's configuration: `resources` and `serving` say where it runs, and change no score."""
 
     resources: Resources = field(default_factory=Resources)
+    serving: Serving = field(default_factory=Serving)
 
     def check(self) -> None:
         """Look at the values, once the configuration is complete. Called for every scorer, whether it runs or not.
@@ -153,6 +155,7 @@ class Scorer(ABC, Generic[ConfigT]):
         """All that a score depends on besides the audio: version, settings, checkpoint, prompt."""
         settings = asdict(self.config)
         settings.pop("resources")
+        settings.pop("serving")
         return {"scorer": self.name, "version": self.version, "settings": settings}
 
     @cached_property

@@ -1,0 +1,1 @@
+"""The scorer API as a Ray Serve application."""

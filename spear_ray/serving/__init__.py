@@ -1,0 +1,1 @@
+"""The scorer API without Ray: what a request holds, what a reply holds, and how errors are told over HTTP."""
