@@ -12,7 +12,8 @@ from spear_ray.errors import JudgeParseError
 SCORES = ("1", "3", "5")
 """WavReward's rubric: wrong words; right words in the wrong voice; both right."""
 
-SCORE = re.compile(r"<score>\s*([1-5](?:\.\d+)?)\s*</score>")
+SCORE = re.compile(r"<score>(.*?)</score>", re.DOTALL)
+NUMBERS = {text: int(text[0]) for score in SCORES for text in (score, f"{score}.0")}
 SHOWN = 200
 """Characters of a text that an error repeats."""
 
@@ -77,7 +78,8 @@ def parse_score(text: str) -> int:
         JudgeParseError: there is none, or another number.
     """
     found = SCORE.findall(text)
-    if not found or float(found[-1]) not in (1.0, 3.0, 5.0):
+    score = NUMBERS.get(found[-1].strip()) if found else None
+    if score is None:
         shown = text if len(text) <= SHOWN else f"…{text[-SHOWN:]}"
-        raise JudgeParseError(f"no <score>1</score>, 3 or 5 in: {shown!r}")
-    return int(float(found[-1]))
+        raise JudgeParseError(f"no <score>1</score>, 3 or 5 at last in: {shown!r}")
+    return score

@@ -8,9 +8,11 @@ Source: StanceBench (github.com/YuzheWangjhu/StanceBench, pipeline.py); SPEARBen
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from spear_ray.errors import JudgeParseError
@@ -84,6 +86,8 @@ def said(raw: str) -> Said:
         probability = float(found["probability"])
     except (KeyError, TypeError, ValueError) as error:
         raise JudgeParseError(f"no probability in {raw[:200]!r}") from error
+    if math.isnan(probability):
+        raise JudgeParseError(f"probability is not a number in {raw[:200]!r}")
     return Said(letter, min(1.0, max(0.0, probability)), evidence_of(found.get("evidence")))
 
 
@@ -128,18 +132,23 @@ def merged(original: Sequence[Mapping[str, str]], system: Sequence[Mapping[str, 
         system: those of the system.
 
     Returns:
-        One row for each `row_idx` that both have (the first of equals), with score and confidence of both, their
-        change, its size, and both relative to the size of the human's; a value that cannot be had is absent.
+        One row for each clip (by file name, by `row_idx` where a row has none) that both have, the first of equals, in
+        the order of these names; with score and confidence of both, their change, its size, and both relative to the
+        size of the human's; a value that cannot be had is absent.
     """
-    theirs: dict[str, Mapping[str, str]] = {}
-    for row in system:
-        theirs.setdefault(row["row_idx"], row)
-    seen: set[str] = set()
-    found = []
-    for row in original:
-        if row["row_idx"] in theirs and row["row_idx"] not in seen:
-            seen.add(row["row_idx"])
-            found.append(_compared(row, theirs[row["row_idx"]]))
+    ours, theirs = _by_clip(original), _by_clip(system)
+    return [_compared(ours[key], theirs[key]) for key in sorted(ours.keys() & theirs.keys())]
+
+
+def _by_clip(rows: Sequence[Mapping[str, str]]) -> dict[tuple[str, int, str], Mapping[str, str]]:
+    found: dict[tuple[str, int, str], Mapping[str, str]] = {}
+    for row in rows:
+        path = row.get("audio_path") or row.get("answer_audio_path") or ""
+        name = PurePosixPath(path).name.removeprefix("answer_")
+        text = name or row["row_idx"]
+        if text:
+            number = int(text) if text.isdigit() else 0
+            found.setdefault(("audio" if name else "row_idx", number, text), row)
     return found
 
 

@@ -171,17 +171,17 @@ def auroc(acted: Flags, scores: Floats) -> float:
 
 
 def best_f1(acted: Flags, scores: Floats) -> float:
-    """The highest F1 of the positive pole over thresholds: the values themselves but the lowest and highest."""
-    inner = np.unique(scores)[1:-1]
-    return max((_f1(acted, scores >= one) for one in inner), default=0.0)
+    """The highest F1 of the positive pole over cuts between two neighbouring scores; NaN where all are equal."""
+    return max((_f1(acted, scores >= one) for one in np.unique(scores)[1:]), default=float("nan"))
 
 
 def oracle_f1(judged: Sequence[Side], acted: Flags) -> float:
     """`best_f1` with the best of all pairs of thresholds that make scores out of probabilities."""
-    return max(
+    found = [
         best_f1(acted, np.array([side.score(*pair) for side in judged]))
         for pair in combinations_with_replacement(GRID, 2)
-    )
+    ]
+    return max((one for one in found if one == one), default=float("nan"))
 
 
 def _agrees(side: Side, most: float | None) -> bool:

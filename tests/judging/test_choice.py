@@ -53,7 +53,18 @@ def test_last_score_of_a_text_counts(text, score):
     assert parse_score(text) == score
 
 
-@pytest.mark.parametrize("text", ["", "5", "<score>2</score>", "<score>3.5</score>", "<score>6</score>", "<score>5"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "5",
+        "<score>2</score>",
+        "<score>3.5</score>",
+        "<score>6</score>",
+        "<score>5",
+        "<score>3</score>, no, <score>9</score>",
+    ],
+)
 def test_text_without_a_score_is_an_error_that_shows_it(text):
     with pytest.raises(JudgeParseError, match="<score>"):
         parse_score(text)

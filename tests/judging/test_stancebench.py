@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from spear_ray.errors import JudgeParseError
-from spear_ray.judging.stancebench import evidence_of, merged, said, speaker_score
-from spear_ray.judging.stancebench_metrics import Poles, Side, auroc, failure_rate, measures, summary
+from spear_ray.judging.stancebench import Said, evidence_of, merged, said, speaker_score
+from spear_ray.judging.stancebench_metrics import Poles, Side, auroc, best_f1, failure_rate, measures, summary
 from tests.golden_cases import GOLDEN, folder
 
 STANCEBENCH = folder("05_stancebench")
@@ -162,3 +162,28 @@ def test_evidence_is_at_most_four_texts():
 
 def test_auroc_is_a_share_of_pairs():
     assert auroc(np.array([True, True, False]), np.array([1.0, 0.0, 0.0])) == 0.75
+
+
+def test_two_scores_have_a_cut_between_them_and_equal_ones_have_none():
+    sure, other = Said("P", 0.9, ()), Said("N", 0.9, ())
+    sides = [Side("A", ((sure, sure),)), Side("B", ((other, other),))]
+    for by_probability in (False, True):
+        assert measures(sides, Poles(("A",), ("B",)), by_probability)["oracle_f1"] == 1.0
+    assert np.isnan(best_f1(np.array([True, False]), np.array([1.0, 1.0])))
+
+
+def test_probability_that_is_no_number_is_an_error():
+    with pytest.raises(JudgeParseError, match="not a number"):
+        said('{"choice": "P", "probability": NaN}')
+
+
+def clip_row(name, row_idx, score):
+    kept = {"question_index": "0", "target_role": "r", "target_category": "Warmth", "stance_choice": "P"}
+    judged = {"stance_score": score, "stance_probability": "0.6", "stance_error": ""}
+    return {**kept, **judged, "row_idx": row_idx, "audio_path": name}
+
+
+def test_rows_are_merged_by_clip_in_the_order_of_names():
+    ours = [clip_row(f"in/clip_{n}.wav", str(n), str(n)) for n in (2, 10)]
+    theirs = [clip_row(f"other/answer_clip_{n}.wav", "7", "0") for n in (10, 2)]
+    assert [row["score_original"] for row in merged(ours, theirs)] == [10.0, 2.0]
