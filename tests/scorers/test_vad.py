@@ -17,6 +17,7 @@ from spear_ray.dialogue import SAMPLE_RATE_HZ, Dialogue, Problem, Samples, Score
 from spear_ray.sample import SAMPLE_DIR
 from spear_ray.scorers.base import Resources
 from spear_ray.scorers.vad import EventSettings, SpeechSettings, VadConfig, VadScorer
+from spear_ray.serving.settings import Serving
 from spear_ray.sources import open_source
 from spear_ray.timing.events import Thresholds
 
@@ -358,12 +359,14 @@ def test_fingerprint_changes_with_every_scoring_setting(key):
     assert VadScorer(config).fingerprint != VadScorer(VadConfig()).fingerprint
 
 
-def test_every_setting_but_resources_is_a_scoring_setting():
-    assert {key.split(".")[0] for key in SCORING_KEYS} | {"resources"} == {item.name for item in fields(VadConfig)}
+def test_every_setting_but_where_it_runs_is_a_scoring_setting():
+    elsewhere = {"resources", "serving"}
+    assert {key.split(".")[0] for key in SCORING_KEYS} | elsewhere == {item.name for item in fields(VadConfig)}
 
 
-def test_fingerprint_does_not_change_with_resources():
-    config = VadConfig(resources=Resources(concurrency=[2, 4], num_cpus=2, num_gpus=1, memory_bytes=1))
+def test_fingerprint_does_not_change_with_where_it_runs():
+    resources = Resources(concurrency=[2, 4], num_cpus=2, num_gpus=1, memory_bytes=1)
+    config = VadConfig(resources=resources, serving=Serving(batch_size=3, max_replicas=2))
     assert VadScorer(config).fingerprint == VadScorer(VadConfig()).fingerprint
 
 
